@@ -100,6 +100,8 @@ def cell_moves(statistic: str, relation: str, m: int, z: int, n: int) -> tuple[t
     match statistic:
         case "counts" | "stable_counts":  # all m records lie in one cell: Lemma 1
             return ((sides, m),)
+        case "persons_by_rank":  # all m records have one rank: Lemma 14
+            return ((sides, m),)
         case "total":  # one cell: Lemma 2
             return ((1, m),)
         case "distinct_counts":  # at most m cells by 1 on each side: Lemma 3
@@ -428,7 +430,7 @@ def check_rates(manifest: dict[str, Any], measured: list[Measured], findings: Fi
         curves = ()
     else:
         curves = curves_of([(each, moves) for each in measured if (moves := one_sided(manifest, each))])
-    spent = statement["spent"]
+    spent = statement.get("part_of", statement)["spent"]  # a part states the risk of the whole release
     for rate in statement["risk"]["rates"]:
         alpha, stated = rate["false_positive_rate"], rate["true_positive_rate"]
         least = best_attack(curves, alpha) if curves else alpha
@@ -451,7 +453,7 @@ def one_sided(manifest: dict[str, Any], each: Measured) -> tuple[tuple[int, int]
     cells, by = each.moves[-1]
     if each.statistic == "contributions":
         return ((1, 1),)
-    if each.statistic in ("tail_counts", "chain_tail_counts", "histogram", "sorted_sizes"):
+    if each.statistic in ("tail_counts", "persons_by_rank", "chain_tail_counts", "histogram", "sorted_sizes"):
         if manifest["statement"]["neighboring"] == "change_one":
             return ()
         return ((1, by),)
@@ -558,6 +560,46 @@ def sums(numbers: Any, columns: list[str]) -> Any:
     return named.sort_by([(str(place), "ascending") for place in range(len(columns))]).combine_chunks()
 
 
+def check_parts(folder: Path, statement: dict[str, Any], findings: Findings) -> None:
+    """Both parts are releases; what they measured is what the whole says; members of households are the persons."""
+    kept = {}
+    for part in ("persons", "households"):
+        found = check(folder / part)
+        findings.wrong += [f"{part}: {each}" for each in found.wrong]
+        findings.unchecked += [f"{part}: {each}" for each in found.unchecked]
+        kept[part] = json.loads((folder / part / "release.json").read_text(encoding="utf-8"))
+        own = {each["level"]: each.get("noise") for each in kept[part]["statement"]["levels"]}
+        prefix = "households/" if part == "households" else ""
+        of_whole = {
+            each["level"].removeprefix(prefix): each.get("noise")
+            for each in statement["levels"]
+            if each["part"] == part
+        }
+        findings.expect(own == of_whole, f"{part}: other noise than the whole release says")
+    sides = [side["columns"] for side in kept["persons"]["tree"]["attributes"]]
+    for each in kept["households"]["statement"]["levels"]:
+        homes = pyarrow.parquet.read_table(folder / "households" / table_file(kept["households"], each["level"]))
+        paths = homes.column_names[: homes.column_names.index("size")]
+        named = [*([paths[-1]] if paths and paths[-1] in sides[0] else []), "in_household"]
+        tables = [one["level"] for one in kept["persons"]["statement"]["levels"] if one["table"] == named]
+        if not tables:
+            findings.skip(f"persons of the level {each['level']}, which repeats the one above")
+            continue
+        persons = pyarrow.parquet.read_table(folder / "persons" / table_file(kept["persons"], tables[0]))
+        persons = persons.filter(pyarrow.compute.equal(plain(persons["in_household"]), "yes"))
+        columns = [*map(str, range(len(paths)))]
+        inside = pyarrow.table([*(plain(persons[path]) for path in paths), persons["count"]], [*columns, "number"])
+        members = pyarrow.table([*(plain(homes[path]) for path in paths), homes["persons"]], [*columns, "number"])
+        same = sums(inside, columns).equals(sums(members, columns))
+        findings.expect(same, f"{each['level']}: members of households are not the persons in households")
+
+
+def table_file(manifest: dict[str, Any], level: str) -> str:
+    """The Parquet file of a level's published table."""
+    own = [name for name, facts in manifest["files"].items() if facts.get("level") == level]
+    return str(next(name for name in own if name.startswith("tables/") and name.endswith(".parquet")))
+
+
 # --- 7. The ledger ---
 
 
@@ -634,7 +676,10 @@ def check(folder: Path, ledger: Path | None = None) -> Findings:
     findings = Findings()
     manifest = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     measured = check_statement(manifest, findings)
-    if check_files(folder, manifest, findings):
+    if manifest["statement"]["statistic"] == "households":
+        if check_files(folder, manifest, findings):
+            check_parts(folder, manifest["statement"], findings)
+    elif check_files(folder, manifest, findings):
         check_measurements(folder, manifest, measured, findings)
         check_numbers(folder, manifest, findings)
     else:

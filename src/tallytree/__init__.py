@@ -23,13 +23,14 @@ if TYPE_CHECKING:
         release_counts,
         release_flows,
         release_group_sizes,
+        release_households,
         release_tables,
     )
     from tallytree.budget import Budget
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
     from tallytree.product import Product
-    from tallytree.release import Release
+    from tallytree.release import HouseholdsRelease, Release
     from tallytree.spec.planned_errors import plan
 
 _MODULE_OF = {
@@ -37,6 +38,7 @@ _MODULE_OF = {
     "BudgetExceeded": "tallytree.errors",
     "Contributions": "tallytree._contributions",
     "Hierarchy": "tallytree.hierarchy",
+    "HouseholdsRelease": "tallytree.release",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
     "change": "tallytree._derived.changes",
@@ -47,6 +49,7 @@ _MODULE_OF = {
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
     "release_group_sizes": "tallytree.api",
+    "release_households": "tallytree.api",
     "release_tables": "tallytree.api",
     "replicate_errors": "tallytree._accuracy.replicate_errors",
     "total_of": "tallytree._derived.totals_of_releases",
@@ -67,6 +70,7 @@ __all__ = [
     "BudgetExceeded",
     "Contributions",
     "Hierarchy",
+    "HouseholdsRelease",
     "Product",
     "Release",
     "change",
@@ -79,6 +83,7 @@ __all__ = [
     "release_counts",
     "release_flows",
     "release_group_sizes",
+    "release_households",
     "release_tables",
     "replicate_errors",
     "sizes",

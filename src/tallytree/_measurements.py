@@ -18,6 +18,7 @@ Statistic = Literal[
     "total",
     "histogram",
     "tail_counts",
+    "persons_by_rank",
     "chain_tail_counts",
     "sorted_sizes",
     "largest_size",

@@ -44,6 +44,7 @@ Invariants = Literal["groups", "total", "none"]
 """Of the numbers of groups, what is published exactly: that of every leaf, their sum, or nothing."""
 
 UNITS: dict[str, Unit] = {"counts": "record", "tables": "record", "flows": "trip", "group_sizes": "membership"}
+UNITS |= {"households": "record"}
 """What each statistic counts."""
 
 

@@ -1,4 +1,4 @@
-"""The main functions: `release_counts`, `release_flows`, `release_tables` and `release_group_sizes`.
+"""The main functions: `release_counts`, `release_flows`, `release_tables`, `release_group_sizes`, `release_households`.
 
 Their arguments are defined, each once with its description, in `tallytree._run.arguments` and, where the statement
 or the audit needs them too, in `tallytree._terms`. `takes` makes the signatures and the help texts from there.
@@ -16,6 +16,7 @@ from tallytree._run import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
+    HouseholdsArguments,
     Planned,
     SizesArguments,
     TablesArguments,
@@ -23,6 +24,7 @@ from tallytree._run import (
     plan_counts,
     plan_flows,
     plan_group_sizes,
+    plan_households,
     plan_release,
     plan_tables,
 )
@@ -30,7 +32,7 @@ from tallytree._run.release_keys import make_secret
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._run.signature import takes
 from tallytree._stages import stage
-from tallytree.release import Release
+from tallytree.release import HouseholdsRelease, Release
 
 A = TypeVar("A", bound=SharedArguments)
 
@@ -141,6 +143,33 @@ def release_group_sizes(arguments: SizesArguments) -> Release:
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
     return _released(plan_group_sizes, arguments)
+
+
+@takes(HouseholdsArguments, shared=SharedArguments)
+def release_households(arguments: HouseholdsArguments) -> HouseholdsRelease:
+    """Publish tables of persons and households by size that agree at every level of areas.
+
+    One release, one budget: persons are measured and fitted as in `release_tables`; households by size are measured as
+    well, and fitted such that their members add up to the published persons in households of every area. Records are
+    persons. A neighboring change is that of a person, with all their records (`max_contributions`). See
+    `docs/explanation/households.md`.
+
+    Args:
+        {arguments}
+
+    Returns:
+        The release: `release.table("county", "sex")` has persons, `release.sizes("county")` households by size with
+        their number of members, `release.mean("county")` the mean size of households. `release.persons` and
+        `release.households` are these parts as releases of their own.
+
+    Raises:
+        ValueError, TypeError: an argument or the records are not usable; nothing was published.
+        BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
+        OSError: the ledger is locked or cannot be written; nothing was drawn.
+    """
+    release = _released(plan_households, arguments)
+    assert isinstance(release, HouseholdsRelease)  # noqa: S101  (what a plan of them makes)
+    return release
 
 
 @takes(ContributionsArguments, shared=SharedArguments)

@@ -124,6 +124,22 @@ class Product:
         order = f"Refined in the order {', '.join(self.order)}." if self.ordered else "Without an order: for tables."
         return html_table("Product", ("attribute", "level", "nodes"), rows, order)
 
+    def with_attribute(self, name: str, values: Sequence[str]) -> Product:
+        """This product without an order, and a further attribute after the others, of one level with these values.
+
+        Raises:
+            ValueError: an attribute or a column has that name already.
+        """
+        hierarchies = {side.name: side.hierarchy for side in self.attributes} | {
+            name: Hierarchy.from_values(name, values)
+        }
+        columns = {side.name: side.columns for side in self.attributes} | {name: (name,)}
+        if len(hierarchies) == len(self.attributes):
+            raise ValueError(f"hierarchies: {name!r} is an attribute already; give it another name")
+        made = Product(hierarchies, columns=columns)
+        made.impossible = self.impossible  # its sides are those of the attributes before
+        return made
+
     @property
     def enumerated(self) -> bool:
         """Published tables list the non-zero nodes only."""

@@ -134,6 +134,29 @@ def test_group_sizes_move_by_exactly_what_the_table_says(relation, regime, m, z)
         assert tuple(np.max(norms, axis=0)) == (bound.l1, bound.l2_squared)
 
 
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_persons_by_rank_move_by_exactly_what_the_table_says(relation, m):
+    """Households of up to K + 1 members, for K = 2, and a place for persons who live in none, which has no cell."""
+    most, found = 2, []
+    for node in [(0,) * 3 + (9,), (0, 0, 1, 9)]:
+        homes = [place for place in range(4) if node[place] < 9]
+
+        def ranks(members, node=node, homes=homes):
+            inside = [(members[:, [p for p in homes if node[p] == r]]) for r in sorted({node[p] for p in homes})]
+            cells = [(each >= s).sum(axis=1) for each in inside for s in range(1, most + 1)]
+            return np.stack([*cells, *(np.maximum(each - most, 0).sum(axis=1) for each in inside)], axis=1)
+
+        moves = list(differences(ranks, relation, m, node=node, most=most + 1))
+        found.append(worst(moves))
+        if m == 1:
+            (whole,) = sensitivity("persons_by_rank", relation, 1).shifts
+            assert all(part_of(pattern, whole) for pattern in patterns(moves))
+    bound = sensitivity("persons_by_rank", relation, m)
+    assert all(l1 <= bound.l1 and l2_squared <= bound.l2_squared for l1, l2_squared in found)
+    assert tuple(np.max(found, axis=0)) == (bound.l1, bound.l2_squared)
+
+
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_histogram_moves_by_exactly_what_the_table_says_where_a_person_has_three_records(relation, regime):

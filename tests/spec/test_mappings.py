@@ -78,7 +78,7 @@ def test_changes_and_variables_work_as_in_a_file():
         ({"records": [date(2024, 1, 1)]}, "spec, records: 2024-01-01 is read as a date; put it in quotes: "),
         ({"records": b"x"}, "spec, records: bytes is given; a spec holds text, paths, "),
         ({1: 2}, "spec: a key is of type int; keys must be text"),
-        ({"statistic": None}, "spec, statistic: is missing; choose counts, flows, tables or group_sizes"),
+        ({"statistic": None}, "spec, statistic: is missing; choose counts, flows, tables, group_sizes or households"),
         ({"records": None}, "spec, records: has no value; "),
         ({"hierarchy": {"path": Path("no.parquet"), "levels": ["a"]}}, "spec, hierarchy.path: no file at "),
     ],

@@ -96,9 +96,13 @@ MISTAKES = {
     "an unknown statistic": (
         "statistic: counts",
         "statistic: count",
-        ", line 1, statistic: 'count' is not known; choose counts, flows, tables or group_sizes",
+        ", line 1, statistic: 'count' is not known; choose counts, flows, tables, group_sizes or households",
     ),
-    "no statistic": ("statistic: counts\n", "", ", statistic: is missing; choose counts, flows, tables or group_sizes"),
+    "no statistic": (
+        "statistic: counts\n",
+        "",
+        ", statistic: is missing; choose counts, flows, tables, group_sizes or households",
+    ),
     "a list that is text": (
         "[state, county]",
         "state",

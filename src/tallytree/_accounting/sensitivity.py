@@ -17,6 +17,7 @@ records, so the sensitivity of a level is that of its cells taken together.
 * histogram (groups per size), tail counts T_s (groups of size ≥ s), chain tail counts (Fioretto et al. 2021, section
   9.2, as tails; Lemma 6 of that paper says 1: see `docs/decisions/0011-chain.md`), sorted sizes, the largest size:
   Lemmas 4 to 8.
+* persons by rank (per node the tail counts T_1 … T_K of households, and Σ max(size − K, 0)): Lemma 14.
 * contributions (people per bin of their number of records, for any bins that do not overlap): Lemma 9. Neither number
   depends on m. They also hold where what is counted of a person is not records but distinct leaves, or memberships.
 
@@ -135,7 +136,7 @@ def _per_contribution(statistic: Statistic, replaced: bool, z: int, nodes: int) 
         return 1, 1, ((1,),)
     if statistic == "largest_size":
         return z, z * z, ((1,),) if z == 1 else ()
-    if statistic in ("counts", "stable_counts"):
+    if statistic in ("counts", "stable_counts", "persons_by_rank"):
         return people, people, ((1,) * people,)
     if statistic == "histogram":
         return (4, 6, ((2, 1, 1), (1, 1, 1, 1))) if replaced else (2, 2, ((1, 1),))

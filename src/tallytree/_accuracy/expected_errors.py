@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tallytree._run import Planned, PlannedCounts, PlannedSizes, PlannedTables
+from tallytree._run import Planned, PlannedCounts, PlannedHouseholds, PlannedSizes, PlannedTables
 from tallytree._solvers.error_law import ErrorLaw
 from tallytree.hierarchy import nodes_per_level
 from tallytree.release.quality import STANDARD
@@ -162,6 +162,13 @@ def _of_tables(planned: PlannedTables) -> list[LevelLaw]:
 def _of_sizes(planned: PlannedSizes) -> list[LevelLaw]:
     """Nothing: the noise of one measurement would tell neither how large an error is nor how it changes with ε."""
     return _not_known(planned)
+
+
+@expected_laws.register
+def _of_households(planned: PlannedHouseholds) -> list[LevelLaw]:
+    """Those of the tables of persons; of households by size nothing public tells the errors."""
+    known = expected_laws(planned.persons)
+    return [*known, *_not_known(planned)[len(known) :]]
 
 
 def _not_known(planned: Planned[Any, Any]) -> list[LevelLaw]:

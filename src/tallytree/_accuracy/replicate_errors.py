@@ -294,6 +294,11 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
     Raises:
         ValueError: there is no such mechanism, or it does not take these options.
     """
+    if "part_of" in statement and statement.get("statistic") == "group_sizes":
+        raise ValueError(
+            "release: its households by size were fitted to the persons of the same release, and replicates of that "
+            "are not made; its tables have the std_dev of every number, and mean of the whole release the mean size"
+        )
     stated = statement.get("mechanism")
     name = stated.get("name") if isinstance(stated, Mapping) else None
     chosen = getattr(package, name) if isinstance(name, str) and name in package.__all__ else None

@@ -133,6 +133,13 @@ def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
         "ci_upper": ("error", unit, f"The upper end of an interval for the true number.{missed} {COVERS}"),
         "tail_count": ("value", unit, "The published number of groups of this size or more."),
         "tail_std_dev": ("error", unit, "The standard deviation of the error of tail_count."),
+        "persons": ("value", "persons", "The published number of members of these groups, all together."),
+        "persons_std_dev": ("error", "persons", "The standard deviation of the error of persons."),
+        "households_std_dev": (
+            "error",
+            unit,
+            "The standard deviation of the error of the number of all groups of the area, of every size.",
+        ),
         "tail_ci_lower": ("error", unit, f"The lower end of an interval for the true tail count.{missed}"),
         "tail_ci_upper": ("error", unit, f"The upper end of an interval for the true tail count.{missed}"),
     }

@@ -19,7 +19,7 @@ from tallytree._export.sdmx_files import checked_agency, write_sdmx_files
 from tallytree._export.tables import exported_tables
 from tallytree._export.xlsx_file import refuse_what_no_sheet_holds, write_xlsx_file
 from tallytree._validate import choice, path_text, require_packages
-from tallytree.release import Release
+from tallytree.release import HouseholdsRelease, Release
 from tallytree.release.files import building_folder, require_writable
 from tallytree.release.quality import STANDARD, QualityThresholds
 
@@ -95,6 +95,15 @@ def export(
     checked_agency(agency)
     target = _free_place(out)
     opened = release if isinstance(release, Release) else Release.load(release)
+    if isinstance(opened, HouseholdsRelease):
+        if tables is not None:
+            raise ValueError(
+                "tables: this release has two parts, and each has tables of its own; export DIR/persons or "
+                "DIR/households, or leave tables out"
+            )
+        options: dict[str, Any] = {"alpha": alpha, "boundaries": boundaries, "boundary_code": boundary_code}
+        options |= {"for_spreadsheets": for_spreadsheets, "thresholds": thresholds}
+        return _export_parts(opened, to, target, {**options, "suppress": suppress, "agency": agency})
     chosen = exported_tables(opened, tables, alpha, thresholds, suppressed=suppress is not None)
     shapes: dict[str, Boundaries] = {}
     every = chosen
@@ -116,6 +125,19 @@ def export(
     _write_whole(target, writers[to], file=to in _FILES)
     left_out = tuple(table.name for table in every if table not in chosen)
     return Exported(target, {table.name: table.num_rows for table in chosen}, left_out)
+
+
+def _export_parts(release: HouseholdsRelease, to: str, target: Path, options: Mapping[str, Any]) -> Exported:
+    """Write persons and households, each as a file or a folder of its own in the folder `target`."""
+    made: dict[str, Exported] = {}
+
+    def write(place: Path) -> None:
+        for name, part in release.parts.items():
+            made[name] = export(part, to, place / (f"{name}.{to}" if to in _FILES else name), **options)
+
+    _write_whole(target, write, file=False)
+    rows = {f"{name}/{table}": rows for name, each in made.items() for table, rows in each.tables.items()}
+    return Exported(target, rows, tuple(f"{name}/{table}" for name, each in made.items() for table in each.left_out))
 
 
 def _write_whole(target: Path, write: Callable[[Path], None], *, file: bool) -> None:

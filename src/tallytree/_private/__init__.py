@@ -10,6 +10,7 @@ from tallytree._private.core_dumps import core_dumps_disabled
 from tallytree._private.engines import (
     ENGINES,
     CountGroups,
+    CountHouseholds,
     CountRecords,
     Engine,
     FindDefects,
@@ -27,10 +28,11 @@ from tallytree._private.noise.secret import new_secret, read_secret
 from tallytree._private.tabulate.contribution_bound import KEY_BYTES, ContributionBound
 from tallytree._private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
 from tallytree._private.tabulate.defects import Defects
-from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups, LeafHouseholds
 from tallytree._private.tabulate.sizes_in_files import SizesInFiles
 from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
 from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree._private.tabulate.true_households import TrueHouseholds, TrueRanks
 from tallytree._private.tabulate.true_sizes import TrueSizes
 from tallytree._private.tabulate.true_tables import TrueTables
 
@@ -42,6 +44,7 @@ __all__ = [
     "BandWork",
     "ContributionBound",
     "CountGroups",
+    "CountHouseholds",
     "CountRecords",
     "CountsInFiles",
     "Defects",
@@ -53,6 +56,7 @@ __all__ = [
     "KeyedNoise",
     "LeafCounts",
     "LeafGroups",
+    "LeafHouseholds",
     "Local",
     "Measurer",
     "MeasuringPlan",
@@ -65,6 +69,8 @@ __all__ = [
     "Spark",
     "TrueContributions",
     "TrueCounts",
+    "TrueHouseholds",
+    "TrueRanks",
     "TrueSizes",
     "TrueStatistics",
     "TrueTables",

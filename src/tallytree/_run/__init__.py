@@ -11,13 +11,16 @@ from tallytree._run.arguments import (
     SizesArguments,
     TablesArguments,
 )
+from tallytree._run.households_arguments import HouseholdsArguments
 from tallytree._run.plan_counts import plan_counts, plan_flows
+from tallytree._run.plan_households import plan_households
 from tallytree._run.plan_sizes import plan_group_sizes
 from tallytree._run.plan_tables import plan_tables
 from tallytree._run.planned import Planned
 from tallytree._run.planned_auto_bound import PlannedAutoBound, plan_release
 from tallytree._run.planned_contributions import PlannedContributions, contributions_of, plan_contributions
 from tallytree._run.planned_counts import PlannedCounts
+from tallytree._run.planned_households import PlannedHouseholds
 from tallytree._run.planned_sizes import PlannedSizes
 from tallytree._run.planned_tables import PlannedTables
 
@@ -25,10 +28,12 @@ __all__ = [
     "ContributionsArguments",
     "CountsArguments",
     "FlowsArguments",
+    "HouseholdsArguments",
     "Planned",
     "PlannedAutoBound",
     "PlannedContributions",
     "PlannedCounts",
+    "PlannedHouseholds",
     "PlannedSizes",
     "PlannedTables",
     "SizesArguments",
@@ -38,6 +43,7 @@ __all__ = [
     "plan_counts",
     "plan_flows",
     "plan_group_sizes",
+    "plan_households",
     "plan_release",
     "plan_tables",
 ]

@@ -14,13 +14,29 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.release.files import sha256
-from tallytree.release.intervals import ERROR_COLUMNS, LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, UNBIASED
-from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST, NOT_ITS_TREE, TABLES, contributions_files, table_name
+from tallytree.release.intervals import (
+    ERROR_COLUMNS,
+    LISTED_FROM,
+    MEMBER_COLUMNS,
+    PROBABILITY_ZERO,
+    TAIL_COLUMNS,
+    UNBIASED,
+)
+from tallytree.release.manifest import (
+    CONTRIBUTIONS,
+    HOUSEHOLDS,
+    MANIFEST,
+    NOT_ITS_TREE,
+    TABLES,
+    contributions_files,
+    table_name,
+)
 from tallytree.sources.failures import Withheld
 
 _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
 _FURTHER = {"group_sizes": (*_ERRORS, *((*TAIL_COLUMNS, *errors) for errors in _ERRORS))}
+_FURTHER["group_sizes"] += tuple((*MEMBER_COLUMNS, *errors) for errors in _ERRORS[1:])
 _FURTHER |= {"tables": (*_ERRORS, *((errors[0], UNBIASED, *errors[1:]) for errors in _ERRORS[1:]))}
 _LISTED = tuple(
     (errors[0], UNBIASED, LISTED_FROM, *chance, *errors[1:])
@@ -34,6 +50,9 @@ _TYPES |= {"records_from": "integer", "records_to": "integer", "people": "intege
 _TYPES |= {
     "tail_count": "integer",
     "tail_std_dev": "float",
+    "persons": "integer",
+    "persons_std_dev": "float",
+    "households_std_dev": "float",
     UNBIASED: "float",
     LISTED_FROM: "float",
     PROBABILITY_ZERO: "float",
@@ -58,6 +77,8 @@ def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
         _require_inside(root, place, name)
         if sha256(place / name) != facts["sha256"]:
             raise ValueError(_changed(place / name))
+    if manifest["statement"]["statistic"] == HOUSEHOLDS:
+        return  # its parts compare their files themselves
     if manifest["statement"]["statistic"] == CONTRIBUTIONS:
         _check_people(place, manifest, table_name("tables", CONTRIBUTIONS, CONTRIBUTIONS), "people")
         _check_people(place, manifest, table_name("measurements", CONTRIBUTIONS, CONTRIBUTIONS), "value")

@@ -21,7 +21,7 @@ from tallytree.release.view.sides import node_numbers
 from tallytree.tables import TableLayout
 from tallytree.tables.layout import table_of
 
-NUMBERS = ("count", "size", "groups", "tail_count")
+NUMBERS = ("count", "size", "groups", "persons", "tail_count")
 """The columns that have a value in every cell; the others are errors."""
 MOST_CELLS = 10**8
 """More cells do not fit in the memory of most machines."""

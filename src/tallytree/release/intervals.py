@@ -39,6 +39,10 @@ HIDDEN = (UNBIASED, LISTED_FROM)
 TAIL_COLUMNS = ("tail_count", "tail_std_dev")
 """What a table of group sizes says of the number of groups of a row's size or more, where its error is known."""
 
+MEMBER_COLUMNS = ("persons", "persons_std_dev", "households_std_dev")
+"""What a table of households by size, fitted to persons, has beside each number: how many members its households have
+together, and the standard deviations of their number and of the number of all households of the area."""
+
 COVERS = (
     "An interval covers the privacy noise, and what was done to the noisy numbers; not errors in the records, nor "
     "records that are missing."

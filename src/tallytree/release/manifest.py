@@ -23,6 +23,8 @@ _TABLES = ("tables", "measurements")
 _OF_TREE = "hierarchies/"
 TABLES = "tables"
 """The statistic whose levels are tables, named by their own levels with dots between them."""
+PERSONS, HOUSEHOLDS = PARTS = "persons", "households"
+"""The parts of a release of persons and households, by the names of their folders; its statistic is the second."""
 CONTRIBUTIONS = "contributions"
 """People by their number of records: the statistic of a release, and the stem of their file beside other tables."""
 
@@ -126,10 +128,15 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
     if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
         return "'levels'"
     statistic = manifest["statement"].get("statistic")
-    level_of = {table_name(kind, level, statistic): level for kind in _TABLES for level in levels}
-    of_csv = {f"tables/{table_stem(level, statistic)}.csv": level for level in levels}
-    beside = contributions_files(manifest["statement"])
-    for name in (*level_of, *beside[:1], *files):
+    if statistic == HOUSEHOLDS:  # all its files are its parts', whose own manifests have them
+        level_of, of_csv = {}, {}
+        needed = beside = tuple(f"{part}/{MANIFEST}" for part in PARTS)
+    else:
+        level_of = {table_name(kind, level, statistic): level for kind in _TABLES for level in levels}
+        of_csv = {f"tables/{table_stem(level, statistic)}.csv": level for level in levels}
+        beside = contributions_files(manifest["statement"])
+        needed = beside[:1]
+    for name in (*level_of, *needed, *files):
         facts = files.get(name)
         rows = facts.get("rows") if isinstance(facts, dict) else None
         if type(rows) is not int or rows < 0 or not isinstance(facts.get("sha256"), str):
@@ -156,7 +163,7 @@ def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> 
     for each in listed:
         if type(each.get("nodes")) is not int or type(each.get("measured")) is not bool:
             return f"level {each['level']!r} in 'statement'"
-    if statement.get("statistic") not in ("counts", "flows", "group_sizes", TABLES, CONTRIBUTIONS):
+    if statement.get("statistic") not in ("counts", "flows", "group_sizes", TABLES, CONTRIBUTIONS, HOUSEHOLDS):
         return "'statistic' in 'statement'"
     if statement["statistic"] == TABLES:
         for each in listed:

@@ -46,6 +46,11 @@ def registry_entry(statement: Mapping[str, Any]) -> str:
             "release: its noise was drawn from a seed, so it is not private, and is no deployment of differential "
             "privacy; make a release without a seed"
         )
+    if "part_of" in statement:
+        raise ValueError(
+            "release: it is a part of a release of persons and households, whose loss is that of both parts; give the "
+            "folder of the whole release"
+        )
     entry = {
         "url_slug": _left("a short name for the address of the entry, such as households-2026"),
         "status": "Draft",
@@ -65,7 +70,11 @@ def registry_entry(statement: Mapping[str, Any]) -> str:
 
 def has_entry(statement: Mapping[str, Any]) -> bool:
     """Whether a release with this statement has an entry: it is private, and its statement says what it spent."""
-    return bool(statement["private"]) and {"guarantee", "spent", "mechanism", "notes"} <= statement.keys()
+    return (
+        bool(statement["private"])
+        and "part_of" not in statement
+        and {"guarantee", "spent", "mechanism", "notes"} <= statement.keys()
+    )
 
 
 def stated_facts(statement: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,6 +109,7 @@ def _basic(statement: Mapping[str, Any]) -> dict[str, Any]:
         "tables": "Tables of counts of records, by areas and attributes",
         "group_sizes": "Numbers of groups by their size",
         "contributions": "Numbers of people by their number of records",
+        "households": "Tables of persons by areas and attributes, and households by size and area, that agree",
     }[statement["statistic"]]
     what = _plain(worded(what, words_of(statement)))
     names = ", ".join(f"{_plain(each['level'])} ({each['nodes']:,})" for each in levels[:20])
@@ -133,6 +143,8 @@ def _variant(statement: Mapping[str, Any]) -> dict[str, Any]:
         "tables": "All tables of records that each belong to a leaf of every public hierarchy",
         "group_sizes": "All assignments of people to groups that lie at leaves of the public hierarchy",
         "contributions": "All tables of records that each belong to a person",
+        "households": "All tables of persons who each belong to a leaf of every public hierarchy, and to a household "
+        "in that leaf or to none",
     }.get(statement["statistic"], "All tables of records that each belong to a leaf of the public hierarchy")
     return {
         "variant_name": name,

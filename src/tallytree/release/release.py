@@ -63,6 +63,7 @@ from tallytree.release.level_tables import (
 )
 from tallytree.release.manifest import (
     FORMAT_VERSION,
+    HOUSEHOLDS,
     MANIFEST,
     TABLES,
     manifest_text,
@@ -451,6 +452,10 @@ class Release(DerivedNumbers):
             )
         manifest = read_manifest(place)
         check_files(place, manifest)
+        if manifest["statement"]["statistic"] == HOUSEHOLDS:
+            from tallytree.release.households_release import loaded_parts
+
+            return loaded_parts(place, manifest)
 
         def tables(kind: str) -> dict[str, LevelTable]:
             return {

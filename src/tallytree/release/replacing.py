@@ -37,7 +37,13 @@ def replace_release(release: Release, folder: str | os.PathLike[str], *, csv: bo
 
     Raises:
         OSError: the disk is full, or the place cannot be written to; the earlier release is as it was.
+        ValueError: the release is a part of one of persons and households, which has its checksum.
     """
+    if "part_of" in release.statement:
+        raise ValueError(
+            f"folder: {os.fspath(folder)!r} is a part of a release of persons and households, which has the checksum "
+            "of its files, so it stays as it is; write to another folder (--out)"
+        )
     target = _real(folder)
     own = _own_files(target)
     warn_of_leftovers(target)

@@ -19,6 +19,7 @@ from tallytree._mechanism import Mechanism
 from tallytree._run import (
     CountsArguments,
     FlowsArguments,
+    HouseholdsArguments,
     Planned,
     SizesArguments,
     TablesArguments,
@@ -26,6 +27,7 @@ from tallytree._run import (
     plan_counts,
     plan_flows,
     plan_group_sizes,
+    plan_households,
     plan_release,
     plan_tables,
 )
@@ -442,5 +444,6 @@ SPECS: dict[str, type[Spec]] = {
     "flows": _spec("flows", FlowsArguments, plan_flows, (counts, CountsMechanism)),
     "tables": _spec("tables", TablesArguments, plan_tables, (tables, TablesMechanism)),
     "group_sizes": _spec("group_sizes", SizesArguments, plan_group_sizes, (sizes, SizesMechanism), SizesSpec),
+    "households": _spec("households", HouseholdsArguments, plan_households, (tables, TablesMechanism)),
 }
 """The spec of each statistic."""

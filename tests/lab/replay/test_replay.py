@@ -24,6 +24,7 @@ from tallytree._private.measurer import Measurer
 from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree._private.tabulate.true_counts import TrueCounts
 from tallytree._run import arguments
+from tallytree._run.households_arguments import HouseholdsArguments
 from tallytree._run.planned_counts import PlannedCounts
 from tallytree.lab.replay import published, replay, replaying
 from tallytree.lab.replay.answers import Book, forced
@@ -305,6 +306,7 @@ def test_every_option_of_every_statistic_is_in_some_configuration():
         "release_tables": arguments.TablesArguments,
         "release_group_sizes": arguments.SizesArguments,
         "release_contributions": arguments.ContributionsArguments,
+        "release_households": HouseholdsArguments,
     }
     missing = [
         (function, field.name)
@@ -313,8 +315,10 @@ def test_every_option_of_every_statistic_is_in_some_configuration():
         if field.name not in KEPT_APART and not field.name.startswith("_") and (function, field.name) not in used
     ]
     # What a release of contributions alone has no use for.
-    assert [each for each in missing if each[0] != "release_contributions"] == []
-    assert {name for _, name in missing} <= {"contributions", "count", "distinct", "mechanism", "unlisted"}
+    # Persons and households are refused with memory.
+    assert [each for each in missing if each[0] != "release_contributions"] == [("release_households", "memory")]
+    known = {"contributions", "count", "distinct", "mechanism", "unlisted", "memory"}
+    assert {name for _, name in missing} <= known
     assert repr(NEW_LEDGER) in used["release_counts", "ledger"]
 
 

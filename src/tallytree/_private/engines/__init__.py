@@ -5,7 +5,14 @@ from typing import Any
 from tallytree._private.engines.engine import Engine
 from tallytree._private.engines.local import Local
 from tallytree._private.engines.remembering import Remembering
-from tallytree._private.engines.requests import CountGroups, CountRecords, FindDefects, GroupRows, InPeriod
+from tallytree._private.engines.requests import (
+    CountGroups,
+    CountHouseholds,
+    CountRecords,
+    FindDefects,
+    GroupRows,
+    InPeriod,
+)
 from tallytree._private.engines.spark import Spark
 
 ENGINES: dict[str, type[Any]] = {engine.name: engine for engine in (Local, Spark)}
@@ -14,6 +21,7 @@ ENGINES: dict[str, type[Any]] = {engine.name: engine for engine in (Local, Spark
 __all__ = [
     "ENGINES",
     "CountGroups",
+    "CountHouseholds",
     "CountRecords",
     "Engine",
     "FindDefects",

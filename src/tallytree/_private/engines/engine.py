@@ -6,9 +6,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tallytree._private.engines.requests import Request
 from tallytree._private.tabulate.defects import Defects
-from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups, LeafHouseholds
 
-Found = TypeVar("Found", LeafCounts, LeafGroups, Defects)
+Found = TypeVar("Found", LeafCounts, LeafGroups, LeafHouseholds, Defects)
 
 
 @runtime_checkable

@@ -13,14 +13,14 @@ from tallytree._accounting.periods import Period
 from tallytree._impossible import Impossible
 from tallytree._private.tabulate.contribution_bound import ContributionBound
 from tallytree._private.tabulate.defects import Defects, find_defects
-from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
+from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups, LeafHouseholds
 from tallytree._private.tabulate.records import Records, Wanted
 from tallytree._private.tabulate.session import Session
 from tallytree._terms import OnUnknown
 from tallytree._validate import safe_text
 from tallytree.product import LeafKey
 
-Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, Defects, covariant=True)
+Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, LeafHouseholds, Defects, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class InPeriod:
 
 
 class Request(Protocol[Found_co]):
-    """What is counted; implemented by `CountRecords`, `CountGroups`, `GroupRows` and `FindDefects`."""
+    """What is counted; implemented by the classes below."""
 
     @property
     def argument(self) -> str:
@@ -208,6 +208,50 @@ class CountGroups(_Request):
         return statements.group_sizes(
             db, records, self.key, self.max_quantity, self.smallest, self.largest, self.drop_unknown, self.bound
         )
+
+
+@dataclass(frozen=True)
+class CountHouseholds(_Request):
+    """Persons of every combination of leaves, in households and outside, and households of every (leaf, size).
+
+    Attributes:
+        keys: the columns that say where a person belongs, one leaf per key; the first are the areas'.
+        household: the column with the id of the household (text, integer or another exact scalar); null for a person
+            who lives in none.
+        on_unknown: what to do with a record outside a hierarchy: raise, or leave it out of both.
+        argument: the table's name in messages.
+        person: the column with the person's id, for a check without a bound.
+        bound: the most records of one person that count, and whose they are; None: all count.
+        impossible: see `CountRecords`.
+        period: the days whose records are counted; None: all are.
+
+    Raises:
+        ValueError, TypeError, MemoryError, OSError: as for `CountRecords`; a household with records in several leaves.
+    """
+
+    keys: tuple[LeafKey, ...]
+    household: str
+    on_unknown: OnUnknown = "error"
+    argument: str = "records"
+    person: str | None = None
+    bound: ContributionBound | None = None
+    impossible: tuple[Impossible, ...] = ()
+    period: InPeriod | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", tuple(self.keys))
+        _require_drop_or_error(self.on_unknown)
+
+    @property
+    def others(self) -> list[Wanted]:
+        """The columns of the household and of the person."""
+        return [Wanted(self.household, "household", "household"), *self._people, *self._when]
+
+    def statistics(self, db: Session, records: Records) -> LeafHouseholds:
+        """Count persons and households."""
+        from tallytree._private.tabulate import statements
+
+        return statements.count_households(db, records, self.keys, self.drop_unknown, self.bound, self.impossible)
 
 
 @dataclass(frozen=True)

@@ -316,7 +316,7 @@ def _require_ids_with_one_text(records: Records) -> None:
             plain = kind.value_type if pa.types.is_dictionary(kind) else kind
             whole = pa.types.is_decimal(plain) and plain.scale == 0
             known = is_text_type(plain) or pa.types.is_integer(plain) or pa.types.is_null(plain) or whole
-            if column.use in ("group", "person") and not (known or pa.types.is_date32(plain)):
+            if column.use in ("group", "household", "person") and not (known or pa.types.is_date32(plain)):
                 raise TypeError(
                     f"{records.argument}: column {column.name!r} ({column.argument}) holds {kind}, whose text differs "
                     "between engines; cast the column to text first, or use tt.engines.Local()"

@@ -21,7 +21,10 @@ memberships of quantity 0 change no size and are left out first. What is hashed 
 
     sha256(key ‖ leaf number, ‖ quantity, ‖ bytes of the group's id, ‖ group's id ‖ person's id)
 
-with the numbers in decimal, each with a comma, and the ids as text in UTF-8.
+with the numbers in decimal, each with a comma, and the ids as text in UTF-8. Of persons and households a record is a
+person, and a cell is a combination of leaves and a household, or none:
+
+    sha256(key ‖ leaf numbers, each with a comma ‖ bytes of the household's id, ‖ household's id ‖ person's id)
 
 An id is its text, as the labels of keys are: the integer 7 and the text 7 are one person, 7 and 007 are two.
 """
@@ -96,6 +99,15 @@ class Cells:
         known = " AND ".join([*(f"{leaf} IS NOT NULL" for leaf in leaves), "amount > 0"])
         content = " || ".join([*(f"CAST({leaf} AS VARCHAR) || ','" for leaf in leaves), "CAST(g AS VARCHAR)"])
         return cls(tuple(leaves), "g", known, content)
+
+    @classmethod
+    def of_persons(cls, leaves: Sequence[str]) -> Cells:
+        """Combinations of leaves and a household `g`, which may be null, of a person `p`."""
+        household = "coalesce(CAST(g AS VARCHAR), '')"  # an empty text is no id
+        numbers = [f"CAST({number} AS VARCHAR) || ','" for number in (*leaves, f"utf8_length({household})")]
+        content = " || ".join([*numbers, household, "CAST(p AS VARCHAR)"])
+        known = " AND ".join(f"{leaf} IS NOT NULL" for leaf in leaves)
+        return cls((*leaves, "g"), "p", known, content)
 
     @classmethod
     def of_memberships(cls) -> Cells:

@@ -75,6 +75,23 @@ class LeafGroups:
         return "LeafGroups(<private>)"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class LeafHouseholds:
+    """Persons and households of the same records.
+
+    Attributes:
+        persons: per combination of leaves; the last part is 0 for persons in households, and 1 for the others.
+        households: per leaf of the first hierarchy and number of members, ≥ 1.
+    """
+
+    persons: LeafCounts
+    households: LeafGroups
+
+    def __repr__(self) -> str:
+        """No values: they are private."""
+        return "LeafHouseholds(<private>)"
+
+
 def _sealed(values: npt.ArrayLike) -> IntArray:
     """An int64 view that cannot be written through."""
     array = np.asarray(values).view()

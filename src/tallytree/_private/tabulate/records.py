@@ -22,8 +22,9 @@ from tallytree.sources.text_columns import is_text_type
 PUBLIC_TABLES = frozenset({"public_groups", "public_totals"})
 """Arguments with tables that are counted as records are, and are public."""
 
-Use = Literal["key", "group", "person", "number", "period"]
-"""What a column is used for: part of a path, the identity of a group or of a person, an integer ≥ 0, or when it was."""
+Use = Literal["key", "group", "household", "person", "number", "period"]
+"""What a column is used for: part of a path, the identity of a group, of a household (null: in none) or of a person, an
+integer ≥ 0, or when it was."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,11 @@ def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, whe
     allowed, remedy = {
         "key": (_is_text_or_integer(kind), "keys must be strings or integers (cast the column first)"),
         "group": (_is_identity(kind), "a group's id must be text or an integer (cast the column first)"),
+        "household": (
+            _is_identity(kind),
+            "a household's id must be text or an integer (cast the column first; in pandas, integers with nulls are "
+            "Int64)",
+        ),
         "person": (_is_text_or_integer(kind) or _is_uuid(kind), "ids must be text or integers (cast the column first)"),
         "number": (
             is_number(kind) or (numbers_are_text and is_text_type(kind)),

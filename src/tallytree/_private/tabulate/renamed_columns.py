@@ -1,7 +1,7 @@
 """The wanted columns of records under our names, as expressions in DuckDB's dialect.
 
-The names are k0, k1, … for the columns of paths; g for the group, or the person where there is no group; p for the
-person beside a group; v0, v1 for the numbers. So no name given by a user is part of a statement.
+The names are k0, k1, … for the columns of paths; g for the group or household, or the person where there is neither; p
+for the person beside one; v0, v1 for the numbers. So no name given by a user is part of a statement.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
         if column.use == "key":
             columns.append(f"{value} AS k{path}")
             path += 1
-        elif column.use == "group":
+        elif column.use in ("group", "household"):
             # An empty text is no id, in no format: a CSV file cannot tell it from a null.
             columns.append(f"{_text_id(value) if is_text_type(kind) else value} AS g")
         elif column.use == "person":
@@ -50,7 +50,7 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
 
 def id_columns(records: Records) -> list[str]:
     """Our names of the columns with ids, in their order: the group is `g`, and the person where there is no group."""
-    uses = [column.use for column in records.wanted if column.use in ("group", "person")]
+    uses = [column.use for column in records.wanted if column.use in ("group", "household", "person")]
     return ["g", "p"][: len(uses)]
 
 

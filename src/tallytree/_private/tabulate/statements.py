@@ -27,7 +27,7 @@ from tallytree._private.tabulate.contribution_bound import (
     keep_bounded,
 )
 from tallytree._private.tabulate.key_types import hint_on_types
-from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups
+from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups, LeafHouseholds
 from tallytree._private.tabulate.leaf_tables import joined_leaves
 from tallytree._private.tabulate.records import Records, Wanted, key_types, named
 from tallytree._private.tabulate.renamed_columns import id_columns
@@ -154,6 +154,54 @@ def group_sizes(
     return LeafGroups(leaves, sizes, groups, people, found)
 
 
+def count_households(
+    db: Session,
+    records: Records,
+    keys: Sequence[LeafKey],
+    drop_unknown: bool,
+    bound: ContributionBound | None = None,
+    impossible: Sequence[Impossible] = (),
+) -> LeafHouseholds:
+    """Records per combination of leaves, in households and outside; and households per leaf of the first key and size.
+
+    Both are of the same records: those inside all hierarchies and, with a bound, those that count. A household of which
+    no record counts is none.
+    """
+    leaves = [f"leaf{i}" for i in range(len(keys))]
+    _tabulate(
+        db, records, keys, _Statistic(by=("g",) if bound is None else ("g", "p")), drop_unknown, impossible=impossible
+    )
+    known = _known(len(keys))
+    # Whether a household has several leaves does not depend on which of its records count.
+    (spans,) = db.run(
+        "SELECT coalesce(bool_or(leaf <> other), false) FROM (SELECT min(leaf0) AS leaf, max(leaf0) AS other "
+        f"FROM matched WHERE {known} AND g IS NOT NULL GROUP BY g) AS entire_household"
+    )[0]
+    if spans:
+        household = next(column.name for column in records.wanted if column.use == "household")
+        raise ValueError(
+            f"{records.argument}: a household (column {household!r}) has records in more than one leaf; give every "
+            "household one leaf, for instance by an id that is made of the leaf and the household"
+        )
+    amounts = "matched"
+    if bound is not None:
+        keep_bounded(db, bound, Cells.of_persons(leaves))
+        amounts = "counting"
+    outside = f"leaf{len(keys)}"
+    db.make(
+        "inside",
+        f"SELECT {_listed(leaves)}, CASE WHEN g IS NULL THEN 1 ELSE 0 END AS {outside}, exact_sum(amount) AS amount "
+        f"FROM {amounts} WHERE {known} GROUP BY {_listed([*leaves, 'CASE WHEN g IS NULL THEN 1 ELSE 0 END'])}",
+    )
+    *parts, counts = _result(db, [*leaves, outside], "inside")
+    db.make(
+        "sizes",
+        "SELECT leaf0, size, count(*) AS amount FROM (SELECT leaf0, exact_sum(amount) AS size "
+        f"FROM {amounts} WHERE {known} AND g IS NOT NULL GROUP BY leaf0, g) AS homes GROUP BY leaf0, size",
+    )
+    return LeafHouseholds(LeafCounts(tuple(parts), counts), LeafGroups(*_result(db, ["leaf0", "size"], "sizes")))
+
+
 def _bound_memberships(
     db: Session, records: Records, key: LeafKey, max_quantity: int, drop_unknown: bool, bound: ContributionBound
 ) -> tuple[IntArray | None, IntArray | None]:
@@ -233,6 +281,7 @@ def _placed(
     """A query that yields records (or, paths first, groups of them) with their leaf numbers; and its parameters."""
     source, parameters = db.source(records)
     path, ids = _path(records), id_columns(records)
+    may_be_null = [column.use == "household" for column in records.wanted if column.use in _IDS]
     faults = [f"v{i} IS NULL" for i in range(len(_numbers(records)))]
     amount, groups = statistic.each, ""
     if paths_first:
@@ -258,7 +307,8 @@ def _placed(
     if refused:
         leaves[0] = f"CASE WHEN {' OR '.join(refused)} THEN NULL ELSE {leaves[0]} END"
     numbers = [f"fault{i}" for i in range(len(faults))]
-    first_fault = _first_fault([*nulls, *(f"{name} IS NULL" for name in ids), *numbers], leaves, refused)
+    no_ids = ["FALSE" if fine else f"{name} IS NULL" for name, fine in zip(ids, may_be_null, strict=True)]
+    first_fault = _first_fault([*nulls, *no_ids, *numbers], leaves, refused)
     kept = [*(f"{leaf} AS leaf{i}" for i, leaf in enumerate(leaves)), *ids, "size" if size else "", "amount"]
     return (
         f"SELECT {_listed(kept)}, {first_fault} AS fault, {_stray(path, leaves, drop_unknown)} AS stray "
@@ -287,6 +337,8 @@ def _stray(path: Sequence[str], leaves: Sequence[str], drop_unknown: bool) -> st
     return f"CASE WHEN {' OR '.join(f'{leaf} IS NULL' for leaf in leaves)} THEN [{_listed(labels)}] END"
 
 
+_IDS = ("group", "household", "person")
+"""The uses of columns with ids."""
 _FIRST_STRAY = "min(stray) FILTER (WHERE fault > 0) AS stray"
 """Without the filter, every group of records has texts compared."""
 

@@ -35,16 +35,29 @@ def report(
         from tallytree._boundaries import boundaries_of, keep_boundaries, kept_boundaries
         from tallytree._report import FILE, hierarchies_by_level, write_report
         from tallytree.cli.rendering.terminal import open_console, show_line
-        from tallytree.release import Release
+        from tallytree.release import Release, part_folders
 
-        release = Release.load(folder)
-        trees = hierarchies_by_level(release.tree)
-        given = boundaries_of(boundaries or (), trees, code=boundary_code)
-        shapes = given or kept_boundaries(folder, trees)
-        made = write_report(release, out or folder / FILE, title=folder.absolute().name, boundaries=shapes)
-        if out is None:
-            keep_boundaries(folder, given)
-        show_line(open_console(), f"Nothing was spent. Report: {made}")
+        parts = part_folders(folder)
+        if len(parts) > 1 and out is not None:
+            raise ValueError(
+                f"out: {out.name!r} is one file, and a release of persons and households has a report in the folder of "
+                "each part; leave --out out, or give DIR/persons or DIR/households"
+            )
+        for part in parts:
+            release = Release.load(part)
+            trees = hierarchies_by_level(release.tree)
+            given = boundaries_of(boundaries or (), trees, code=boundary_code)
+            shapes = given or kept_boundaries(part, trees)
+            made = write_report(release, out or part / FILE, title=_title(folder, part), boundaries=shapes)
+            if out is None:
+                keep_boundaries(part, given)
+            show_line(open_console(), f"Nothing was spent. Report: {made}")
+
+
+def _title(folder: Path, part: Path) -> str:
+    """The heading of the report of a release, or of a part of it: the names of their folders."""
+    whole = folder.absolute().name
+    return whole if part == folder else f"{whole}: {part.name}"
 
 
 def can_report() -> bool:
@@ -74,14 +87,15 @@ def report_beside(folder: Path, *, wanted: bool, earlier: Path | None = None) ->
     try:
         from tallytree._boundaries import keep_boundaries, kept_boundaries
         from tallytree._report import FILE, hierarchies_by_level, write_report
-        from tallytree.release import Release
+        from tallytree.release import Release, part_folders
 
         with stage("report"):
-            release = Release.load(folder)
-            shapes = kept_boundaries(earlier or folder, hierarchies_by_level(release.tree))
-            if earlier is not None:
-                keep_boundaries(folder, shapes)
-            write_report(release, folder / FILE, title=folder.absolute().name, boundaries=shapes)
+            for part in part_folders(folder):
+                release = Release.load(part)
+                shapes = kept_boundaries(earlier or part, hierarchies_by_level(release.tree))
+                if earlier is not None:
+                    keep_boundaries(part, shapes)
+                write_report(release, part / FILE, title=_title(folder, part), boundaries=shapes)
     except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)
         logs.warning(f"The report could not be written ({_reason(error)}). {_WHOLE}")
     except KeyboardInterrupt:

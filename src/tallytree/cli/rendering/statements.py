@@ -38,6 +38,8 @@ def show_published(
     from tallytree.release.counted_unit import counted_unit
 
     unit, of_sizes = counted_unit(statement), statement["statistic"] == "group_sizes"
+    if statement["statistic"] == "households":
+        unit = f"{unit}, and households by size"
     counted = f"of every node, the number of {unit} of each size" if of_sizes else f"numbers of {unit}"
     show_line(console, f"{'To be published' if rows is None else 'Published'}: {counted}", "bold")
     names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
@@ -136,9 +138,12 @@ def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
 
 def show_drowned(console: Console, release: Release) -> None:
     """Show what a cell without a row is, and which levels are mostly noise, with what to publish instead."""
+    from tallytree.release import HouseholdsRelease
     from tallytree.release.drowned import drowned_sentence
     from tallytree.release.remainders import unlisted_sentence
 
+    if isinstance(release, HouseholdsRelease):
+        release = release.persons
     unlisted = unlisted_sentence(release.statement)
     if unlisted:
         show_line(console, unlisted)
@@ -221,7 +226,13 @@ def note_invariants(statement: Mapping[str, Any]) -> None:
 
 def published_rows(folder: Path) -> dict[str, int]:
     """The number of rows of the published table of every level, from `release.json` in the folder."""
-    files = json.loads((folder / "release.json").read_text(encoding="utf-8"))["files"]
+    from tallytree.release.manifest import HOUSEHOLDS, PERSONS
+
+    manifest = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    if manifest["statement"]["statistic"] == HOUSEHOLDS:
+        sizes = {f"{HOUSEHOLDS}/{level}": rows for level, rows in published_rows(folder / HOUSEHOLDS).items()}
+        return {**published_rows(folder / PERSONS), **sizes}
+    files = manifest["files"]
     return {facts["level"]: facts["rows"] for name, facts in files.items() if name.startswith("tables/")}
 
 

@@ -18,6 +18,7 @@ from tallytree.api import (
     release_counts,
     release_flows,
     release_group_sizes,
+    release_households,
     release_tables,
 )
 from tallytree.budget import Budget
@@ -150,7 +151,7 @@ def random_pair(rng: np.random.Generator, engines: Sequence[Any] = ()) -> Pair:
         rng: where the numbers come from.
         engines: one of which tabulates, in place of DuckDB.
     """
-    makers = (_counts, _counts, _flows, _tables, _group_rows, _entity_rows, _entity_rows, _contributions)
+    makers = (_counts, _counts, _flows, _tables, _group_rows, _entity_rows, _entity_rows, _contributions, _households)
     pair = _many_cells(rng) if rng.random() < 0.02 else makers[int(rng.integers(len(makers)))](rng)
     if engines:  # with `memory` an engine's own tasks draw noise, which is beyond this process's reach
         options = {name: value for name, value in pair.options.items() if name != "memory"}
@@ -250,6 +251,40 @@ def _tables(rng: np.random.Generator) -> Pair:
         ):  # a neighbor that is not excluded by what is public
             return dataclasses.replace(pair, options={**pair.options, "public_totals": totals[0]})
     return pair
+
+
+def _households(rng: np.random.Generator) -> Pair:
+    areas, sexes = random_tree(rng, "a"), random_tree(rng, "b", 1)
+    crossed = rng.random() < 0.7
+    places = [{**one, **(other if crossed else {})} for one in paths_of(areas) for other in paths_of(sexes)]
+    options = _terms(rng)
+    for unused in ("memory", "contributions"):
+        options.pop(unused, None)
+    if options["max_contributions"] == AUTO:
+        options["max_contributions"] = MOST_RECORDS
+    options |= {
+        "hierarchy": Product({"area": areas, "sex": sexes}) if crossed else areas,
+        "household": "home", "max_household_size": int(rng.integers(1, 5)), "mechanism": None,
+        "budget_split": _one_of(rng, ("auto", "even")), "share_of_sizes": _one_of(rng, (0.5, 0.2)),
+    }  # fmt: skip
+    if crossed:
+        options["tables"] = [(areas.columns[-1], "b0"), ("b0", "in_household")]
+        if options["budget_split"] == "auto" and rng.random() < 0.3:
+            options["precision"] = {options["tables"][0]: 10.0}
+    columns = list(places[0])
+    outside: Row | None = dict.fromkeys(columns, "elsewhere") if options["on_unknown"] == "drop" else None
+    if rng.random() < 0.3:
+        _with_codes(rng, options)
+    both = neighboring_people(rng, places, _change(options), outside, lambda one: {"home": int(rng.integers(3))})
+
+    def with_home(row: Row) -> Row:  # a home lies in one area; the first of an area is none
+        area = ".".join(str(row[name]) for name in areas.columns)
+        home = f"{area}-{row['home']}" if row["home"] else None
+        return {**row, "home": home, "day": INSIDE[row["id"] % len(INSIDE)]}
+
+    found = [[with_home(row) for row in rows] for rows in both]
+    schema = _schema(columns, id=pa.int64(), home=pa.string(), day=pa.string())
+    return Pair(release_households, *(as_table(rows, schema) for rows in found), options)
 
 
 def _totals(private: pa.Table, level: str, options: Mapping[str, Any]) -> pa.Table:

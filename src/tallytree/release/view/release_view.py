@@ -16,9 +16,10 @@ from tallytree._measurements import Noise, Statistic
 from tallytree.hierarchy import QUALITY, RESERVED, Hierarchy, Levels, decoded
 from tallytree.product import Product
 from tallytree.release.dense import largest_size
+from tallytree.release.households_release import TWO_PARTS
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import ChangedTable, LevelTable, NodeTable, in_slices, read_all
-from tallytree.release.manifest import CONTRIBUTIONS, TABLES
+from tallytree.release.manifest import CONTRIBUTIONS, HOUSEHOLDS, TABLES
 from tallytree.release.release import Release
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.layouts import layout_of
@@ -85,6 +86,15 @@ class ReleaseView:
 
     release: Release
     hierarchy: Hierarchy | Product | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a release that has no tables of its own.
+
+        Raises:
+            ValueError: a release of persons and households, of which each part is one to read.
+        """
+        if self.statistic == HOUSEHOLDS:
+            raise ValueError(TWO_PARTS)
 
     @property
     def statement(self) -> Mapping[str, Any]:
