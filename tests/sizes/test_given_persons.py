@@ -50,16 +50,16 @@ def test_errors_are_those_of_known_noise():
     noise = Noise("discrete_laplace", Fraction(10))
     found = sizes_given_persons([MeasuredRanks(np.array([[60, 40]]), noise)], [np.array([100])], []).levels[0]
     assert found.households.tolist() == [[60]]
-    assert found.households_std_dev[0] == pytest.approx(np.sqrt(noise.variance / 2))
+    assert found.households_std_dev[0] == pytest.approx(np.sqrt(noise.variance / 2 + 0.25))
     assert found.last_class_std_dev[0] == pytest.approx(0, abs=1e-6)  # all persons are in the last class
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"levels": [None, None, None]}, "must begin with the root"),
-        ({"persons": [np.array([11, 0]), *PERSONS[1:]]}, "must begin with the root"),
-        ({"persons": PERSONS[:2]}, "levels has 3 levels, persons 2 and first_child 2; they must agree"),
+        ({"levels": [None, None, None]}, "levels: they must begin with the root"),
+        ({"persons": [np.array([11, 0]), *PERSONS[1:]]}, "levels: they must begin with the root"),
+        ({"persons": PERSONS[:2]}, "levels: there are 3, persons for 2 and children for 2; they must agree"),
         ({"persons": [*PERSONS[:2], np.array([12, -1])]}, r"persons\[2\] holds -1; numbers of persons must be ≥ 0"),
         ({"persons": [*PERSONS[:2], np.array([6, 6])]}, r"persons\[2\] do not add up to persons\[1\]"),
         ({"levels": [ranks([5, 3, 3]), None, ranks([3, 2], [2, 1])]}, r"levels\[2\].values has shape \(2, 2\)"),
