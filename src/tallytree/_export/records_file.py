@@ -31,8 +31,8 @@ class _Described:
 
 
 def dictionary_name(file: Path) -> str:
-    """The name of the data dictionary of a file: `records.datapackage.json` of `records.parquet`."""
-    return f"{file.stem}.datapackage.json"
+    """The name of the data dictionary of a file: `records.parquet.datapackage.json` of `records.parquet`."""
+    return f"{file.name}.datapackage.json"
 
 
 def write_records(records: Records, path: Path, *, for_spreadsheets: bool) -> None:
