@@ -17,6 +17,7 @@ from tallytree._run.arguments import (
     SizesArguments,
     TablesArguments,
 )
+from tallytree._run.households_arguments import HouseholdsArguments
 from tallytree._run.signature import option_docs
 from tallytree.lab.audit import audit
 
@@ -26,6 +27,7 @@ FUNCTIONS = [
     (tt.release_counts, CountsArguments),
     (tt.release_flows, FlowsArguments),
     (tt.release_group_sizes, SizesArguments),
+    (tt.release_households, HouseholdsArguments),
     (tt.release_tables, TablesArguments),
 ]
 
@@ -36,6 +38,7 @@ def test_public_names():
         "BudgetExceeded",
         "Contributions",
         "Hierarchy",
+        "HouseholdsRelease",
         "Product",
         "Release",
         "change",
@@ -48,6 +51,7 @@ def test_public_names():
         "release_counts",
         "release_flows",
         "release_group_sizes",
+        "release_households",
         "release_tables",
         "replicate_errors",
         "sizes",
@@ -88,10 +92,10 @@ def test_importing_tallytree_loads_nothing_heavy():
 def test_the_package_offers_what_users_need_and_nothing_else():
     assert dir(tt) == sorted(
         [
-            "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "Product", "Release", "__version__", "change",
-            "counts", "engines", "new_secret", "plan", "reconcile_group_sizes", "release_contributions",
-            "release_counts", "release_flows", "release_group_sizes", "release_tables", "replicate_errors", "sizes",
-            "sources", "tables", "total_of",
+            "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "HouseholdsRelease", "Product", "Release",
+            "__version__", "change", "counts", "engines", "new_secret", "plan", "reconcile_group_sizes",
+            "release_contributions", "release_counts", "release_flows", "release_group_sizes", "release_households",
+            "release_tables", "replicate_errors", "sizes", "sources", "tables", "total_of",
         ]
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)

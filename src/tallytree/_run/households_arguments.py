@@ -48,7 +48,7 @@ class HouseholdsArguments(SharedArguments):
         int,
         Doc(
             'K: households by size have the sizes 1, 2, … K − 1, and "K or more". It must not follow from the records.',
-            hint='the last class of sizes, which is "K or more": max_household_size: 7',
+            hint='give the last class of sizes, which is "K or more": max_household_size: 7',
         ),
     ]
     tables: Annotated[

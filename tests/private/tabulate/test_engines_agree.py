@@ -13,8 +13,9 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF
-from tallytree._private.engines import CountGroups, CountRecords, GroupRows, Local, Spark
+from tallytree._private.engines import CountGroups, CountHouseholds, CountRecords, GroupRows, Local, Spark
 from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree._private.tabulate.leaf_statistics import LeafHouseholds
 from tallytree._private.tabulate.records import Wanted, check_records
 from tallytree.product import LeafKey
 
@@ -45,6 +46,8 @@ def drawn(n: int = 240) -> pa.Table:
 
 def arrays(found: Any) -> list[Any]:
     values = [getattr(found, name) for name in found.__dataclass_fields__]
+    if isinstance(found, LeafHouseholds):
+        return [part for value in values for part in arrays(value)]
     return [np.asarray(value).tolist() if value is not None else None for value in values]
 
 
@@ -55,6 +58,8 @@ REQUESTS = {
     ),
     "bound": CountRecords((PLACE,), "n", on_unknown="drop", bound=BOUND),
     "sizes": CountGroups(PLACE, "home", largest=9, on_unknown="drop"),
+    "households": CountHouseholds((PLACE,), "home", on_unknown="drop"),
+    "bounded households": CountHouseholds((PLACE,), "home", on_unknown="drop", bound=ContributionBound("who", 2, KEY)),
     "memberships": CountGroups(
         PLACE, "home", largest=9, quantity="cars", max_quantity=2, on_unknown="drop", bound=BOUND
     ),

@@ -347,7 +347,7 @@ def round_families(
     for parent in range(begin, end):
         first, stop = first_child[parent], first_child[parent + 1]
         total = parents[parent].copy()
-        if stop - first == 1:
+        if stop - first == 1 and not fixed[first]:
             out[first] = total
             continue
         kids = np.empty(stop - first, np.int64)

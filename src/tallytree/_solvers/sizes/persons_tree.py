@@ -3,7 +3,8 @@
 The ranks of a node are its tail counts T(1) … T(K) and the excess E. As they add up to its persons N, they vary in K
 directions only. These are chosen so that in each of them the noise of every cell and the scatter of nodes about their
 parents are independent of all others. So the problem falls into K trees of single numbers, which Gaussian smoothing
-solves exactly: upward and downward. `docs/explanation/households.md` gives the formulas. Source: ours.
+solves exactly: upward and downward. `persons_families` makes integers of the solution, family by family.
+`docs/explanation/households.md` gives the formulas. Source: ours.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from tallytree._solvers.sizes.persons_families import project_row, round_familie
 
 LEAST_VARIANCE = 0.01
 """No cell has a weight in fits as if its variance were less."""
+DOUBT = 2.0
+"""Of the scatter that was found above what is expected, the part x² / (x² + DOUBT·(standard error)²) is used."""
+WIDER = 0.5
+"""For stated errors, the scatter is what was found and so many standard errors more."""
 ROUNDS = 4
 """In which the weights of moments are found."""
 PASSES = 4
@@ -110,16 +115,13 @@ def fit(levels: Sequence[RanksLevel]) -> RanksOfTree:
     raw = _climb(levels, directions)
     scatters = _scatters(levels, raw, expected)
     pinned = [_Pinned.certain(level) for level in levels]
-    missed = -1
-    for _ in range(PASSES):
-        found = _descend(levels, raw, scatters, directions, pinned)
-        misses = [
-            _pin(pinned[i], found[i].ranks, found[i + 1].ranks, levels[i].first_child) for i in range(len(raw) - 1)
-        ]
-        if missed < 0:
-            missed = sum(misses)
-        if not any(misses):
+    found = _descend(levels, raw, scatters, directions, pinned)
+    missed = mending = _pin(levels, pinned, found)
+    for _ in range(PASSES - 1):
+        if mending == 0:
             break
+        found = _descend(levels, raw, scatters, directions, pinned)
+        mending = _pin(levels, pinned, found)
     for i in range(len(found) - 2, -1, -1):
         found[i] = found[i]._replace(ranks=np.add.reduceat(found[i + 1].ranks, levels[i].first_child[:-1]))
     return RanksOfTree(found, directions, missed)
@@ -141,20 +143,23 @@ class _Pinned(NamedTuple):
         return cls(level.persons <= CERTAIN_PERSONS, ranks)
 
 
-def _pin(pinned: _Pinned, ranks: IntArray, children: IntArray, first_child: IntArray) -> int:
-    """Pin nodes whose children could not be made to add up to them: to what they add up to. Persons who differ."""
-    sums = np.add.reduceat(children, first_child[:-1])
-    missed = np.abs(sums - ranks).sum(axis=1) // 2
-    other = np.flatnonzero(missed)
-    pinned.nodes[other] = True
-    pinned.ranks[other] = sums[other]
-    return int(missed.sum())
+def _pin(levels: Sequence[RanksLevel], pinned: Sequence[_Pinned], found: Sequence[RanksFit]) -> int:
+    """Pin all nodes that their children do not add up to, to what these add up to. How many persons that moves."""
+    moved = 0
+    for level, pins, above, below in zip(levels[:-1], pinned[:-1], found[:-1], found[1:], strict=True):
+        sums = np.add.reduceat(below.ranks, level.first_child[:-1])
+        missed = np.abs(sums - above.ranks).sum(axis=1) // 2
+        other = np.flatnonzero(missed)
+        pins.nodes[other] = True
+        pins.ranks[other] = sums[other]
+        moved += int(missed.sum())
+    return moved
 
 
 def _descend(
     levels: Sequence[RanksLevel],
     raw: Sequence[_Estimates],
-    scatters: Sequence[FloatArray],
+    scatters: Sequence[_Scatter],
     directions: FloatArray,
     pinned: Sequence[_Pinned],
 ) -> list[RanksFit]:
@@ -170,11 +175,13 @@ def _descend(
     found = [RanksFit(ranks, real, raw[0].variance)]
     for level, upper, cells, scatter, pins in zip(levels[1:], levels[:-1], raw[1:], scatters, pinned[1:], strict=True):
         above, parent = found[-1], _parents(upper.first_child)
-        prior = level.persons[:, None] * scatter
+        prior = level.persons[:, None] * scatter.likely
         gain = _quotient(prior, prior + cells.variance)
         alone = _Estimates(gain * cells.mean, gain * cells.variance)  # of children that are independent of each other
         mean, share = _given_parents(alone, above.ranks @ directions, upper.first_child, parent)
-        spread = alone.variance * (1 - share) + share**2 * above.spread[parent]
+        error = gain**2 * cells.variance + (1 - gain) ** 2 * (level.persons[:, None] * scatter.most)
+        together = np.add.reduceat(error, upper.first_child[:-1]) + above.spread
+        spread = error * (1 - 2 * share) + share**2 * together[parent]
         real = target = _ranks(mean, directions, level.persons)
         if pins.nodes.any():
             fixed = pins.nodes[:, None]
@@ -221,12 +228,41 @@ def _directions_of(levels: Sequence[RanksLevel]) -> tuple[FloatArray, FloatArray
     return _directions(_nearest_row(row, np.ones(len(row)), persons), persons)
 
 
+def _climb(levels: Sequence[RanksLevel], directions: FloatArray) -> list[_Estimates]:
+    """From the leaves up: least squares over the cells of each node and the sums of its children's estimates.
+
+    Nothing is assumed of the ranks, so that sums of many nodes have no bias.
+    """
+    found: list[_Estimates] = []
+    for level in reversed(levels):
+        mean = level.values @ directions
+        variance = np.full(mean.shape, level.variance)
+        if found:
+            sums = found[-1].sums(level.first_child)
+            weight = _quotient(variance, variance + sums.variance)
+            mean, variance = mean + weight * (sums.mean - mean), variance * (1 - weight)
+        certain = np.flatnonzero(level.persons <= CERTAIN_PERSONS)
+        mean[certain] = level.persons[certain, None] * directions[0]
+        variance[certain] = 0.0
+        found.append(_Estimates(mean, variance))
+    return found[::-1]
+
+
+class _Scatter(NamedTuple):
+    """The variance per person of a level's nodes about their shares of their parents, in each direction."""
+
+    likely: FloatArray
+    """(K,) for estimates."""
+    most: FloatArray
+    """(K,) for what is stated of their errors."""
+
+
 def _parents(first_child: IntArray) -> IntArray:
     """The parent of each child."""
     return np.repeat(np.arange(len(first_child) - 1), np.diff(first_child))
 
 
-def _scatters(levels: Sequence[RanksLevel], raw: Sequence[_Estimates], expected: FloatArray) -> list[FloatArray]:
+def _scatters(levels: Sequence[RanksLevel], raw: Sequence[_Estimates], expected: FloatArray) -> list[_Scatter]:
     """The variance per person, in each direction, of a node about its share of the parent: of each level but the root.
 
     Found by moments. No level has less than the one below it: what nodes deviate by is part of their parents' ranks.
@@ -236,8 +272,8 @@ def _scatters(levels: Sequence[RanksLevel], raw: Sequence[_Estimates], expected:
         raw: what the raw cells of each node and all below it say.
         expected: the variances per person if households came independently; the least that are taken.
     """
-    found: list[FloatArray] = []
-    least = expected
+    found: list[_Scatter] = []
+    least = most = expected
     for i in range(len(levels) - 1, 0, -1):
         above, parent = levels[i - 1], _parents(levels[i - 1].first_child)
         persons = levels[i].persons.astype(np.float64)
@@ -249,10 +285,13 @@ def _scatters(levels: Sequence[RanksLevel], raw: Sequence[_Estimates], expected:
         scatter = least
         for _ in range(ROUNDS):
             weight = _quotient(exposure, (scatter * exposure + noise) ** 2)
-            moment = _quotient((weight * square).sum(axis=0), (weight * exposure).sum(axis=0))
-            scatter = np.maximum(moment, least)
-        least = scatter
-        found.append(scatter)
+            precision = (weight * exposure).sum(axis=0)
+            moment = _quotient((weight * square).sum(axis=0), precision)
+            error = _quotient(np.full(len(moment), 2.0), precision)  # its variance, of normal numbers
+            more = np.maximum(moment - least, 0.0)
+            scatter = least + more * _quotient(more**2, more**2 + DOUBT * error)
+        least, most = scatter, np.maximum(moment + WIDER * np.sqrt(error), most)
+        found.append(_Scatter(least, most))
     return found[::-1]
 
 
@@ -304,23 +343,3 @@ def _nearest_row(row: FloatArray, weight: FloatArray, persons: int) -> FloatArra
 def _quotient(part: FloatArray, whole: FloatArray) -> FloatArray:
     out = np.zeros(np.broadcast_shapes(part.shape, whole.shape))
     return np.divide(part, whole, out=out, where=whole > 0)
-
-
-def _climb(levels: Sequence[RanksLevel], directions: FloatArray) -> list[_Estimates]:
-    """From the leaves up: least squares over the cells of each node and the sums of its children's estimates.
-
-    Nothing is assumed of the ranks, so that sums of many nodes have no bias.
-    """
-    found: list[_Estimates] = []
-    for level in reversed(levels):
-        mean = level.values @ directions
-        variance = np.full(mean.shape, level.variance)
-        if found:
-            sums = found[-1].sums(level.first_child)
-            weight = _quotient(variance, variance + sums.variance)
-            mean, variance = mean + weight * (sums.mean - mean), variance * (1 - weight)
-        certain = np.flatnonzero(level.persons <= CERTAIN_PERSONS)
-        mean[certain] = level.persons[certain, None] * directions[0]
-        variance[certain] = 0.0
-        found.append(_Estimates(mean, variance))
-    return found[::-1]
