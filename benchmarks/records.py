@@ -43,7 +43,7 @@ from ratios import Ratio, best
 
 import tallytree as tt
 from tallytree._accounting.conversions import rho_from_epsilon
-from tallytree._derived.records import Records
+from tallytree._derived.records import MadeUpRecords
 from tallytree._export.records_file import write_records
 from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import NodeTable
@@ -181,7 +181,7 @@ AREAS, CELLS = 85_000, 252
 """Tracts of a made-up nation, and the combinations of 18 ages, 2 sexes and 7 races."""
 
 
-def nation(rows: int) -> Records:
+def nation(rows: int) -> MadeUpRecords:
     """The records of a detail with about so many units, in three cells of ten."""
     number = np.arange(AREAS)
     places = {"state": number // 1_700, "county": number // 28, "tract": number}
@@ -195,7 +195,7 @@ def nation(rows: int) -> Records:
     rng = np.random.default_rng(1)
     cells = np.flatnonzero(rng.random(AREAS * CELLS) < 0.3)
     counts = rng.geometric(len(cells) / rows, len(cells))
-    return Records(NodeTable(layout, 0, cells, pa.table({"count": counts})), STATEMENT)
+    return MadeUpRecords(NodeTable(layout, 0, cells, pa.table({"count": counts})), STATEMENT)
 
 
 STATEMENT = {
@@ -204,7 +204,7 @@ STATEMENT = {
 }  # fmt: skip
 
 
-def write_plain(records: Records, path: Path) -> None:
+def write_plain(records: MadeUpRecords, path: Path) -> None:
     """The same rows by pyarrow alone: strings, a batch at a time, with its defaults but for the compression."""
     schema = decoded(records.schema.empty_table()).schema
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -212,7 +212,7 @@ def write_plain(records: Records, path: Path) -> None:
             writer.write_table(decoded(rows).replace_schema_metadata(schema.metadata))
 
 
-def write_by_duckdb(records: Records, path: Path) -> None:
+def write_by_duckdb(records: MadeUpRecords, path: Path) -> None:
     """The same rows by DuckDB, which repeats the cells."""
     import duckdb
 
@@ -245,7 +245,7 @@ def compared(rows: int) -> Iterator[Ratio]:
     yield Ratio(name, "2 GiB", peak, 2.0, "GiB")
 
 
-def require_rows(path: Path, records: Records) -> None:
+def require_rows(path: Path, records: MadeUpRecords) -> None:
     if pq.read_metadata(path).num_rows != records.num_rows:
         raise ValueError(f"{path.name} does not have {records.num_rows} rows")
 
