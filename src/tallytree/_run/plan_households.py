@@ -8,7 +8,7 @@ budget, and every measurement has a name, and its noise an address, of its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tallytree._accounting import NoisePlan, Plan, plan_noise
 from tallytree._accounting.scales import next_float, representable
@@ -113,7 +113,7 @@ def _check_columns(arguments: HouseholdsArguments, given: Product) -> None:
     for name in (*columns, *given.attributes[0].hierarchy.columns, *(side.name for side in given.attributes)):
         if name.casefold() in taken:
             raise ValueError(f"hierarchy: {name!r} is a column of the published tables; rename the level or attribute")
-    codes = arguments.leaf.values() if isinstance(arguments.leaf, dict) else [arguments.leaf]
+    codes = arguments.leaf.values() if isinstance(arguments.leaf, Mapping) else [arguments.leaf]
     if arguments.household in (*columns, *codes):
         raise ValueError(
             f"household: {arguments.household!r} is a column of the hierarchy, whose values are public; name the "

@@ -119,10 +119,10 @@ def _check(
     """Refuse what does not fit together, see `sizes_given_persons`; the measured levels."""
     depths = [depth for depth, level in enumerate(levels) if level is not None]
     if not depths or depths[0] != 0 or len(persons[0]) != 1:
-        raise ValueError("levels must begin with the root, which is measured and has one node")
+        raise ValueError("levels: they must begin with the root, which is measured and has one node")
     if len(persons) != len(levels) or len(first_child) < len(levels) - 1:
         raise ValueError(
-            f"levels has {len(levels)} levels, persons {len(persons)} and first_child {len(first_child)}; "
+            f"levels: there are {len(levels)}, persons for {len(persons)} and children for {len(first_child)}; "
             "they must agree"
         )
     cells = levels[0].values.shape[-1] if levels[0] is not None else 0

@@ -21,6 +21,7 @@ from tallytree._run import (
     FlowsArguments,
     HouseholdsArguments,
     Planned,
+    PlannedHouseholds,
     SizesArguments,
     TablesArguments,
     contributions_of,
@@ -249,6 +250,11 @@ class Spec(Section):
         if (finished := self.finished(output, statistic="contributions")) is not None:
             return finished.release
         chosen_for = self.plan(progress=progress)
+        if isinstance(chosen_for, PlannedHouseholds):
+            raise self._document.error(
+                ("statistic",),
+                "households have no people by their number of records; give counts of the same records",
+            )
         with naming_lines(self._document, elsewhere=("share", "at_most")):
             return self._saved(contributions_of(cast(Any, chosen_for), share, at_most), output)
 

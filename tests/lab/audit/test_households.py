@@ -1,4 +1,4 @@
-"""Persons and households: the exact loss of all small neighbors is within what both parts together are said to spend."""
+"""Persons and households: the exact loss of all small neighbors is within what both parts are said to spend."""
 
 import itertools
 
@@ -25,7 +25,7 @@ class Both:
     def __init__(self, planned, members):
         outside = np.array([home is None for _, home in PLACES])
         leaf = np.array([leaf for leaf, _ in PLACES])
-        persons = {key: 0 for key in itertools.product((0, 1), (0, 1))}
+        persons = dict.fromkeys(itertools.product((0, 1), (0, 1)), 0)
         for place, number in enumerate(members):
             persons[leaf[place], int(outside[place])] += int(number)
         there = {key: number for key, number in persons.items() if number}

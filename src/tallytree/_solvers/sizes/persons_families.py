@@ -26,7 +26,7 @@ def project_row(
     """Minimise Σ weight·(out − target)² over out[0] ≥ … ≥ out[K − 1] ≥ 0 and out[K] ≥ 0 that add up to `total`.
 
     For a multiplier λ of the sum, the answer is the isotonic regression of target + λ / weight, clipped at 0. Its sum
-    is piecewise linear in λ and does not fall: Newton's method, within a bracket.
+    is piecewise linear in λ and does not fall: Newton's method, within a bracket that is halved where that leaves it.
 
     Args:
         target: (K + 1,)
@@ -38,8 +38,12 @@ def project_row(
     """
     n = len(target) - 1
     mean, heavy, length = scratch[0], scratch[1], scratch[2]
-    shift, low, high = 0.0, -np.inf, np.inf
-    for _ in range(100):
+    # With these multipliers all cells are at most 0, and at least the total.
+    low, high = np.inf, -np.inf
+    for i in range(n + 1):
+        low, high = min(low, -target[i] * weight[i]), max(high, (total - target[i]) * weight[i])
+    shift = min(max(0.0, low), high)
+    for _ in range(200):
         blocks = 0
         for i in range(n):
             here, mass, count = target[i] + shift / weight[i], weight[i], 1.0
@@ -53,28 +57,22 @@ def project_row(
                 start = first[blocks]
             mean[blocks], heavy[blocks], length[blocks], first[blocks] = here, mass, count, start
             blocks += 1
-        found = slope = steepest = 0.0
+        last = target[n] + shift / weight[n]
+        found, slope = max(last, 0.0), (1.0 / weight[n] if last > 0.0 else 0.0)
         for b in range(blocks):
-            steepest = max(steepest, length[b] * length[b] / heavy[b])
             if mean[b] > 0.0:
                 found += mean[b] * length[b]
                 slope += length[b] * length[b] / heavy[b]
-        last = target[n] + shift / weight[n]
-        steepest = max(steepest, 1.0 / weight[n])
-        if last > 0.0:
-            found += last
-            slope += 1.0 / weight[n]
         miss = total - found
-        if abs(miss) <= NEARLY * max(1.0, total) or high - low <= 1e-14 * (abs(low) + abs(high)):
+        if abs(miss) <= NEARLY * max(1.0, total) or high - low <= 1e-15 * (abs(low) + abs(high)):
             break
         if miss > 0.0:
             low = shift
         else:
             high = shift
-        step = shift + miss / (slope if slope > 0.0 else steepest)
-        if not low < step < high:
-            step = 0.5 * (low + high) if low > -np.inf and high < np.inf else 2.0 * shift + miss / steepest
-        shift = step
+        shift += miss / slope if slope > 0.0 else np.inf
+        if not low < shift < high:
+            shift = 0.5 * (low + high)
     for b in range(blocks):
         stop = first[b + 1] if b + 1 < blocks else n
         for i in range(first[b], stop):

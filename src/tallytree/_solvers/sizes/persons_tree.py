@@ -33,6 +33,11 @@ LEAST_HOUSEHOLDS = 0.5
 """Of each size, in the whole tree, for the expected scatter of nodes."""
 CERTAIN_PERSONS = 1
 """A node with at most so many persons has known ranks: nobody, or one household of one person."""
+ROUNDING = 0.25
+"""The variance that rounding adds to a number, at least, where it is not nearly certain."""
+LATTICE = 2.5
+"""Rounding adds no more than so many times the variance. So the 90 % interval of an integer reaches its neighbors as
+soon as these have a tenth of the probability."""
 SLICES = 32
 """The families of a level are divided into about this many slices, which threads work on."""
 LEAST_CELLS = 4_000
@@ -85,7 +90,8 @@ class RanksOfTree(NamedTuple):
         """
         found = self.levels[level]
         moved = (found.ranks - found.real) @ functions.T
-        return np.asarray(found.spread @ ((functions @ self.directions) ** 2).T + moved**2)
+        real = found.spread @ ((functions @ self.directions) ** 2).T
+        return np.asarray(real + np.maximum(moved**2, np.minimum(ROUNDING, LATTICE * real)))
 
 
 class _Estimates(NamedTuple):

@@ -281,11 +281,11 @@ def _households(rng: np.random.Generator) -> Pair:
     def with_home(row: Row) -> Row:  # a home lies in one area; the first of an area is none
         area = ".".join(str(row[name]) for name in areas.columns)
         home = f"{area}-{row['home']}" if row["home"] else None
-        return {**row, "home": home, "day": INSIDE[row["id"] % len(INSIDE)]}
+        return {**row, "home": home, "day": INSIDE[int(str(row["id"])) % len(INSIDE)]}
 
     found = [[with_home(row) for row in rows] for rows in both]
     schema = _schema(columns, id=pa.int64(), home=pa.string(), day=pa.string())
-    return Pair(release_households, *(as_table(rows, schema) for rows in found), options)
+    return Pair(release_households, as_table(found[0], schema), as_table(found[1], schema), options)
 
 
 def _totals(private: pa.Table, level: str, options: Mapping[str, Any]) -> pa.Table:

@@ -1,0 +1,105 @@
+"""Commands on a release of persons and households: on both parts, or with a sentence that says which part to give."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tallytree as tt
+from tallytree.cli.failures import ExitCode
+
+AREAS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
+SPEC = {
+    "statistic": "households",
+    "records": "people.parquet",
+    "hierarchy": {"path": "areas.parquet", "levels": ["state", "county"]},
+    "household": "home",
+    "max_household_size": 4,
+    "budget": {"epsilon": 1.0},
+    "neighboring": "add_remove",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A spec, and its release `out`."""
+    place = tmp_path_factory.mktemp("households")
+    rows = [
+        {**AREAS.slice(home % 3, 1).to_pylist()[0], "home": f"h{home}", "who": 10 * home + member}
+        for home in range(150)
+        for member in range(home % 6 + 1)
+    ]
+    rows += [{"state": "A", "county": "x", "home": None, "who": -i} for i in range(20)]
+    pq.write_table(pa.Table.from_pylist(rows), place / "people.parquet")
+    pq.write_table(AREAS, place / "areas.parquet")
+    (place / "spec.yaml").write_text(json.dumps(SPEC))
+    tt.release_households(
+        place / "people.parquet",
+        tt.Hierarchy.from_table(AREAS, ["state", "county"]),
+        tt.Budget(epsilon=1),
+        neighboring="add_remove",
+        household="home",
+        max_household_size=4,
+    ).save(place / "out")
+    return place
+
+
+def test_check_and_plan_show_both_parts_and_spend_nothing(output, folder):
+    said = output("check", folder / "spec.yaml")
+    assert "numbers of records, and households by size" in " ".join(said.split())
+    assert "households/county" in said
+    assert "not known" in output("plan", folder / "spec.yaml")
+
+
+def test_release_shows_what_was_published_of_both_parts(run, folder, tmp_path):
+    found = run("release", folder / "spec.yaml", "--out", tmp_path / "made", "--no-report")
+    assert found.exit_code == 0
+    assert "warning" not in found.stderr
+    assert "households/state" in found.stdout
+    assert isinstance(tt.Release.load(tmp_path / "made"), tt.HouseholdsRelease)
+
+
+@pytest.mark.needs("altair", "vl_convert", "jinja2")
+def test_each_part_has_a_report_of_its_own(output, refusal, folder, tmp_path):
+    shutil.copytree(folder / "out", tmp_path / "out")
+    output("report", tmp_path / "out")
+    for part in ("persons", "households"):
+        assert (tmp_path / "out" / part / "report.html").is_file()
+    said = refusal("report", tmp_path / "out", "--out", tmp_path / "one.html")
+    assert "leave --out out, or give DIR/persons or DIR/households" in said
+
+
+def test_both_parts_are_exported(output, refusal, folder, tmp_path):
+    output("export", folder / "out", "--to", "csv", "--out", tmp_path / "csv")
+    names = {each.relative_to(tmp_path / "csv").as_posix() for each in (tmp_path / "csv").rglob("*.csv")}
+    assert {"persons/county.in_household.csv", "households/county.csv"} <= names
+    dictionary = json.loads((tmp_path / "csv" / "households" / "datapackage.json").read_text())
+    fields = {each["name"]: each for each in dictionary["resources"][0]["schema"]["fields"]}
+    assert "members" in fields["persons"]["description"]
+    said = refusal("export", folder / "out", "--to", "csv", "--out", tmp_path / "more", "--table", "county")
+    assert "each has tables of its own; export DIR/persons or DIR/households" in said
+
+
+def test_what_cannot_be_done_with_two_parts_or_one_of_them_is_refused(refusal, folder, tmp_path):
+    whole = folder / "out"
+    for command in (("total", whole, folder / "areas.parquet"), ("error", whole), ("explore", whole, "--static", "x")):
+        assert "give one of them: release.persons or release.households" in refusal(*command)
+    assert "is a part of a release of persons and households" in refusal("error", whole / "persons")
+    assert "give the folder of the whole release" in refusal("registry", whole / "households")
+    said = refusal("total", whole / "households", folder / "areas.parquet")
+    assert "replicates of that are not made" in said
+    said = refusal("contributions", folder / "spec.yaml", "--out", tmp_path / "c", "--set", "person=who")
+    assert "households have no people by their number of records" in said
+    assert refusal("release", folder / "spec.yaml", "--out", tmp_path / "m", "--memory", "2GB", code=ExitCode.INPUT)
+
+
+def test_a_release_of_both_parts_is_registered_and_replaced_and_revised(run, folder, tmp_path):
+    shutil.copytree(folder / "out", tmp_path / "out")
+    assert run("registry", tmp_path / "out").exit_code == 0
+    found = run("release", folder / "spec.yaml", "--out", tmp_path / "two", "--revises", tmp_path / "out", "--quiet")
+    assert found.exit_code == 0
+    assert tt.Release.load(tmp_path / "two").statement["release"]["revises"]["folder"] == "out"
+    again = run("release", folder / "spec.yaml", "--out", tmp_path / "out", "--if-exists", "replace", "--no-report")
+    assert again.exit_code == 0
