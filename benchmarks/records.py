@@ -66,12 +66,14 @@ class Case:
         self.data = real_sets.military()
         people = self.data.records
         self.labels = {name: sorted(people[name].unique()) for name in COLUMNS}
-        self.shape = tuple(len(labels) for labels in self.labels.values())
+        self.sizes = tuple(len(labels) for labels in self.labels.values())
+        self.shape = tuple(size + 1 for size in self.sizes)  # the last label of each column is null, which OpenDP has
         self.true = self.counted(people)
 
     def counted(self, records: pd.DataFrame) -> np.ndarray:
-        codes = [pd.Categorical(records[name], labels).codes for name, labels in self.labels.items()]
-        return np.bincount(np.ravel_multi_index(codes, self.shape), minlength=self.true_size).reshape(self.shape)
+        codes = [pd.Categorical(records[name], labels).codes.astype(int) for name, labels in self.labels.items()]
+        known = [np.where(each < 0, size, each) for each, size in zip(codes, self.sizes, strict=True)]
+        return np.bincount(np.ravel_multi_index(known, self.shape), minlength=self.true_size).reshape(self.shape)
 
     @property
     def true_size(self) -> int:
@@ -83,7 +85,8 @@ class Case:
         found: dict[str, list[float]] = {}
         for chosen in [*CHOSEN, ATTRIBUTES]:
             others = tuple(axis for axis, name in enumerate(COLUMNS) if axis and name not in chosen)
-            found.setdefault(f"{len(chosen)}", []).append(float(np.abs(gap.sum(axis=others)).mean()))
+            table = gap.sum(axis=others)[(slice(-1),) * (1 + len(chosen))]  # without the cells of null
+            found.setdefault(f"{len(chosen)}", []).append(float(np.abs(table).mean()))
         return {name: float(np.mean(values)) for name, values in found.items()} | {"total": abs(float(gap.sum()))}
 
 
@@ -108,7 +111,7 @@ def mbi_on_the_same_noise(case: Case, release: tt.Release) -> np.ndarray:
     import mbi
 
     jax.config.update("jax_enable_x64", True)
-    domain = mbi.Domain(COLUMNS, case.shape)
+    domain = mbi.Domain(COLUMNS, case.sizes)
     measurements = []
     for about in release.statement["levels"]:
         if not about["measured"]:
@@ -142,7 +145,7 @@ def with_opendp(case: Case, epsilon: float, algorithm: str) -> np.ndarray:
     )
     query = context.query(rho=rho).select(*COLUMNS)
     table = query.contingency_table(keys=case.labels, algorithm=getattr(dp.mbi, algorithm)(queries=queries)).release()
-    return case.counted(table.synthesize().drop_nulls().to_pandas())  # every column has the category null there
+    return case.counted(table.synthesize().to_pandas())
 
 
 def errors(programs: Sequence[str], epsilons: Sequence[float], runs: int) -> None:
