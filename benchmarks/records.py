@@ -43,7 +43,7 @@ from ratios import Ratio, best
 
 import tallytree as tt
 from tallytree._accounting.conversions import rho_from_epsilon
-from tallytree._derived.records import Records
+from tallytree._derived.records import MadeUpRecords
 from tallytree._export.records_file import write_records
 from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import NodeTable
@@ -66,12 +66,14 @@ class Case:
         self.data = real_sets.military()
         people = self.data.records
         self.labels = {name: sorted(people[name].unique()) for name in COLUMNS}
-        self.shape = tuple(len(labels) for labels in self.labels.values())
+        self.sizes = tuple(len(labels) for labels in self.labels.values())
+        self.shape = tuple(size + 1 for size in self.sizes)  # the last label of each column is null, which OpenDP has
         self.true = self.counted(people)
 
     def counted(self, records: pd.DataFrame) -> np.ndarray:
-        codes = [pd.Categorical(records[name], labels).codes for name, labels in self.labels.items()]
-        return np.bincount(np.ravel_multi_index(codes, self.shape), minlength=self.true_size).reshape(self.shape)
+        codes = [pd.Categorical(records[name], labels).codes.astype(int) for name, labels in self.labels.items()]
+        known = [np.where(each < 0, size, each) for each, size in zip(codes, self.sizes, strict=True)]
+        return np.bincount(np.ravel_multi_index(known, self.shape), minlength=self.true_size).reshape(self.shape)
 
     @property
     def true_size(self) -> int:
@@ -83,7 +85,8 @@ class Case:
         found: dict[str, list[float]] = {}
         for chosen in [*CHOSEN, ATTRIBUTES]:
             others = tuple(axis for axis, name in enumerate(COLUMNS) if axis and name not in chosen)
-            found.setdefault(f"{len(chosen)}", []).append(float(np.abs(gap.sum(axis=others)).mean()))
+            table = gap.sum(axis=others)[(slice(-1),) * (1 + len(chosen))]  # without the cells of null
+            found.setdefault(f"{len(chosen)}", []).append(float(np.abs(table).mean()))
         return {name: float(np.mean(values)) for name, values in found.items()} | {"total": abs(float(gap.sum()))}
 
 
@@ -108,7 +111,7 @@ def mbi_on_the_same_noise(case: Case, release: tt.Release) -> np.ndarray:
     import mbi
 
     jax.config.update("jax_enable_x64", True)
-    domain = mbi.Domain(COLUMNS, case.shape)
+    domain = mbi.Domain(COLUMNS, case.sizes)
     measurements = []
     for about in release.statement["levels"]:
         if not about["measured"]:
@@ -142,7 +145,7 @@ def with_opendp(case: Case, epsilon: float, algorithm: str) -> np.ndarray:
     )
     query = context.query(rho=rho).select(*COLUMNS)
     table = query.contingency_table(keys=case.labels, algorithm=getattr(dp.mbi, algorithm)(queries=queries)).release()
-    return case.counted(table.synthesize().drop_nulls().to_pandas())  # every column has the category null there
+    return case.counted(table.synthesize().to_pandas())
 
 
 def errors(programs: Sequence[str], epsilons: Sequence[float], runs: int) -> None:
@@ -181,7 +184,7 @@ AREAS, CELLS = 85_000, 252
 """Tracts of a made-up nation, and the combinations of 18 ages, 2 sexes and 7 races."""
 
 
-def nation(rows: int) -> Records:
+def nation(rows: int) -> MadeUpRecords:
     """The records of a detail with about so many units, in three cells of ten."""
     number = np.arange(AREAS)
     places = {"state": number // 1_700, "county": number // 28, "tract": number}
@@ -195,7 +198,7 @@ def nation(rows: int) -> Records:
     rng = np.random.default_rng(1)
     cells = np.flatnonzero(rng.random(AREAS * CELLS) < 0.3)
     counts = rng.geometric(len(cells) / rows, len(cells))
-    return Records(NodeTable(layout, 0, cells, pa.table({"count": counts})), STATEMENT)
+    return MadeUpRecords(NodeTable(layout, 0, cells, pa.table({"count": counts})), STATEMENT)
 
 
 STATEMENT = {
@@ -204,7 +207,7 @@ STATEMENT = {
 }  # fmt: skip
 
 
-def write_plain(records: Records, path: Path) -> None:
+def write_plain(records: MadeUpRecords, path: Path) -> None:
     """The same rows by pyarrow alone: strings, a batch at a time, with its defaults but for the compression."""
     schema = decoded(records.schema.empty_table()).schema
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -212,7 +215,7 @@ def write_plain(records: Records, path: Path) -> None:
             writer.write_table(decoded(rows).replace_schema_metadata(schema.metadata))
 
 
-def write_by_duckdb(records: Records, path: Path) -> None:
+def write_by_duckdb(records: MadeUpRecords, path: Path) -> None:
     """The same rows by DuckDB, which repeats the cells."""
     import duckdb
 
@@ -245,7 +248,7 @@ def compared(rows: int) -> Iterator[Ratio]:
     yield Ratio(name, "2 GiB", peak, 2.0, "GiB")
 
 
-def require_rows(path: Path, records: Records) -> None:
+def require_rows(path: Path, records: MadeUpRecords) -> None:
     if pq.read_metadata(path).num_rows != records.num_rows:
         raise ValueError(f"{path.name} does not have {records.num_rows} rows")
 

@@ -53,7 +53,6 @@ tables: [[state], [sex]]
 keep_detail: true
 budget: {epsilon: 1}
 neighboring: add_remove
-seed: 1
 """
 
 

@@ -84,7 +84,7 @@ def test_the_file_says_that_who_lives_with_whom_carries_no_information(made, tmp
 def test_the_dictionary_allows_persons_in_no_household(made, tmp_path):
     frictionless = pytest.importorskip("frictionless")
     export(made, "records", tmp_path / "records.csv")
-    report = frictionless.validate(str(tmp_path / "records.datapackage.json"))
+    report = frictionless.validate(str(tmp_path / "records.csv.datapackage.json"))
     assert report.valid, report.flatten(["type", "note"])
 
 

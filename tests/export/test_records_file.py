@@ -18,7 +18,7 @@ def test_a_parquet_file_has_the_records_as_text(made, tmp_path, kind):
     rows = pq.read_table(written.path)
     assert written.tables == {"records": rows.num_rows}
     assert rows.equals(made[kind].records().read_all())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["records.datapackage.json", "records.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["records.parquet", "records.parquet.datapackage.json"]
     assert not pq.read_metadata(written.path).row_group(0).column(0).is_stats_set
 
 
@@ -44,7 +44,7 @@ def test_file_and_dictionary_say_first_that_no_row_is_about_a_person(made, tmp_p
     metadata = pq.read_schema(tmp_path / "records.parquet").metadata
     assert metadata[b"title"].startswith(b"Made-up records. ")
     assert metadata[b"records"].startswith(b"No row is about a person.")
-    package = json.loads((tmp_path / "records.datapackage.json").read_text("utf-8"))
+    package = json.loads((tmp_path / "records.parquet.datapackage.json").read_text("utf-8"))
     assert package["description"].startswith("Made-up records\n\nNo row is about a person.")
     assert "Guarantee: " in package["description"]
     (resource,) = package["resources"]
@@ -57,7 +57,7 @@ def test_file_and_dictionary_say_first_that_no_row_is_about_a_person(made, tmp_p
 def test_the_dictionary_of_a_csv_file_holds(made, tmp_path):
     frictionless = pytest.importorskip("frictionless")
     export(made["sizes"], "records", tmp_path / "records.csv")
-    report = frictionless.validate(str(tmp_path / "records.datapackage.json"))
+    report = frictionless.validate(str(tmp_path / "records.csv.datapackage.json"))
     assert report.valid, report.flatten(["type", "note"])
 
 
@@ -87,10 +87,10 @@ def test_what_does_not_go_with_records_is_refused(made, tmp_path, out, options, 
 
 
 def test_nothing_is_written_over_a_dictionary(made, tmp_path):
-    (tmp_path / "records.datapackage.json").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"records\.datapackage\.json' exists"):
+    (tmp_path / "records.csv.datapackage.json").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"records\.csv\.datapackage\.json' exists"):
         export(made["counts"], "records", tmp_path / "records.csv")
-    assert [path.name for path in tmp_path.iterdir()] == ["records.datapackage.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["records.csv.datapackage.json"]
 
 
 def test_after_an_error_nothing_is_left(made, tmp_path, monkeypatch):

@@ -34,7 +34,7 @@ COMMANDS = {
     "export sdmx": ("export out --to sdmx --out made", ["made"]),
     "export xlsx": ("export out --to xlsx --out made.xlsx", ["made.xlsx"]),
     "export duckdb": ("export out --to duckdb --out made.duckdb", ["made.duckdb"]),
-    "export records": ("export out --to records --out made.csv", ["made.csv", "made.datapackage.json"]),
+    "export records": ("export out --to records --out made.csv", ["made.csv", "made.csv.datapackage.json"]),
     "report": ("report out", ["out/report.html"]),
     "total": ("total out areas.parquet", []),
     "total csv": ("total out areas.parquet --out totals.csv", ["totals.csv"]),

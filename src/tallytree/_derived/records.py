@@ -48,7 +48,7 @@ GROUPED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class MadeUpRecords:
     """The records of a release, made from rows of a published table.
 
     Attributes:
@@ -159,7 +159,7 @@ def _with_members(rows: pa.Table) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class HouseholdRecords(Records):
+class HouseholdRecords(MadeUpRecords):
     """The records of persons, put into the households of their leaf.
 
     Attributes:
@@ -176,23 +176,23 @@ class HouseholdRecords(Records):
 
     @property
     def made_up(self) -> tuple[str, str, str]:
-        """See `Records.made_up`."""
+        """See `MadeUpRecords.made_up`."""
         said = "A made-up number: rows with the same one were put into one household. Empty of persons in none."
         return (self.household, "made up or empty", said)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """See `Records.sentences`."""
+        """See `MadeUpRecords.sentences`."""
         first, *others = super().sentences
         return (first, RANDOM_HOUSEHOLDS.format(self.household), *others)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """See `Records.schema`."""
+        """See `MadeUpRecords.schema`."""
         return super().schema.append(pa.field(self.household, pa.int64()))
 
     def slices(self, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
-        """See `Records.slices`."""
+        """See `MadeUpRecords.slices`."""
         numbers, ready = self._numbers(), np.zeros(0, dtype=np.int64)
         for rows in super().slices(rows_at_once):
             coded = rows.column(IN_HOUSEHOLD).chunk(0)
@@ -213,7 +213,7 @@ class HouseholdRecords(Records):
             first += int(sizes.households.sum())
 
 
-def records_of(release: Release, seed: int | None = None) -> Records:
+def records_of(release: Release, seed: int | None = None) -> MadeUpRecords:
     """The records of a release, not made yet.
 
     Args:
@@ -255,7 +255,7 @@ def records_of(release: Release, seed: int | None = None) -> Records:
         if column in paths and code not in paths
     }
     grouped = view.statistic == "group_sizes"
-    made = Records(source, statement, codes, _free("group", (*paths, *codes)) if grouped else None)
+    made = MadeUpRecords(source, statement, codes, _free("group", (*paths, *codes)) if grouped else None)
     made.num_rows  # noqa: B018 (refuses numbers that no rows have)
     return made
 

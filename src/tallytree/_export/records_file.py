@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tallytree._compute.whole_files import flush
-from tallytree._derived.records import Records
+from tallytree._derived.records import MadeUpRecords
 from tallytree._export.csv_files import as_text, refuse_marked_headers
 from tallytree._export.dictionary import Column, about_text, title_of
 from tallytree._export.metadata_files import write_data_package
@@ -31,11 +31,11 @@ class _Described:
 
 
 def dictionary_name(file: Path) -> str:
-    """The name of the data dictionary of a file: `records.datapackage.json` of `records.parquet`."""
-    return f"{file.stem}.datapackage.json"
+    """The name of the data dictionary of a file: `records.parquet.datapackage.json` of `records.parquet`."""
+    return f"{file.name}.datapackage.json"
 
 
-def write_records(records: Records, path: Path, *, for_spreadsheets: bool) -> None:
+def write_records(records: MadeUpRecords, path: Path, *, for_spreadsheets: bool) -> None:
     """Write the records, and their data dictionary beside them.
 
     Args:
@@ -61,7 +61,7 @@ def write_records(records: Records, path: Path, *, for_spreadsheets: bool) -> No
     )
 
 
-def _write_csv(records: Records, path: Path, *, for_spreadsheets: bool) -> None:
+def _write_csv(records: MadeUpRecords, path: Path, *, for_spreadsheets: bool) -> None:
     schema = decoded(records.schema.empty_table()).schema
     if for_spreadsheets:
         refuse_marked_headers(schema.names)
@@ -70,7 +70,7 @@ def _write_csv(records: Records, path: Path, *, for_spreadsheets: bool) -> None:
             writer.write_table(as_text(rows) if for_spreadsheets else rows)
 
 
-def _write_parquet(records: Records, columns: Sequence[Column], path: Path) -> None:
+def _write_parquet(records: MadeUpRecords, columns: Sequence[Column], path: Path) -> None:
     statement = records.statement
     metadata = {
         "title": f"{_TITLE}. {title_of(statement)}",
@@ -84,7 +84,7 @@ def _write_parquet(records: Records, columns: Sequence[Column], path: Path) -> N
             writer.write(rows.replace_schema_metadata(metadata))
 
 
-def _columns(records: Records) -> tuple[Column, ...]:
+def _columns(records: MadeUpRecords) -> tuple[Column, ...]:
     made = []
     for name in records.schema.names:
         if records.made_up is not None and name == records.made_up[0]:

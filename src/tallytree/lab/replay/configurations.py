@@ -285,7 +285,7 @@ def _households(rng: np.random.Generator) -> Pair:
         options["max_contributions"] = MOST_RECORDS
     options |= {
         "hierarchy": Product({"area": areas, "sex": sexes}) if crossed else areas,
-        "household": "home", "max_household_size": int(rng.integers(1, 5)), "mechanism": None,
+        "household": "home", "max_household_size": int(rng.integers(1, 5)), "mechanism": None, "keep_detail": crossed,
         "budget_split": _one_of(rng, ("auto", "even")), "share_of_sizes": _one_of(rng, (0.5, 0.2)),
     }  # fmt: skip
     if crossed:
