@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from select import select
 
 TESTS = Path(__file__).resolve().parents[1]
 LOADED = (
@@ -53,11 +54,10 @@ def warm_program(folder: Path) -> Iterator[dict[str, str]]:
         assert process.stdout.readline() == "ready\n"
         where = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
         yield os.environ | {"PATH": where}
-        process.kill()
 
 
 def serve(folder: Path) -> None:
-    """Run what is asked for, each in a child, until the process is killed."""
+    """Run what is asked for, each in a child, until standard input ends, as it does with who has started this."""
     import pyarrow as pa
 
     import tallytree as tt
@@ -77,7 +77,7 @@ def serve(folder: Path) -> None:
         server.listen()
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        while True:
+        while sys.stdin not in select([server, sys.stdin], [], [])[0]:
             caller = server.accept()[0]
             if not os.fork():
                 _run(caller, main)
