@@ -25,7 +25,8 @@ from tallytree.counts.least_squares import LeastSquares
 from tallytree.engines import Spark
 from tallytree.lab.replay import replay
 from tallytree.lab.replay.answers import Book, forced
-from tallytree.lab.replay.configurations import KINDS, OPENDP, Pair, _many_cells, random_pair
+from tallytree.lab.replay.configurations import OPENDP, _many_cells, random_pair
+from tallytree.lab.replay.pair import KINDS, Pair
 from tallytree.lab.replay.published import clock_stopped
 from tallytree.lab.replay.replaying import compare_pair
 from tallytree.release import files, release

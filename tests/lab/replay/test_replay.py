@@ -29,7 +29,8 @@ from tallytree._run.planned_counts import PlannedCounts
 from tallytree.lab.replay import published, replay, replaying
 from tallytree.lab.replay.answers import Book, forced
 from tallytree.lab.replay.choice import Choice
-from tallytree.lab.replay.configurations import KEPT_APART, NEW_LEDGER, Pair, random_pair
+from tallytree.lab.replay.configurations import KEPT_APART, random_pair
+from tallytree.lab.replay.pair import NEW_LEDGER, Pair
 from tallytree.lab.replay.replaying import compare_pair
 from tallytree.lab.replay.stated import KEYS, contradictions, moved
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tallytree.lab.replay.configurations import Pair
+from tallytree.lab.replay.pair import Pair
 
 HOPELESS = 3
 """After so many refusals a value that was released in no pair is taken to be refused always."""

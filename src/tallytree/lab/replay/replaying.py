@@ -18,7 +18,8 @@ from tallytree.counts import CountsMechanism
 from tallytree.engines import Engine
 from tallytree.lab.replay.answers import Book, Run, forced
 from tallytree.lab.replay.choice import Choice
-from tallytree.lab.replay.configurations import NEW_LEDGER, Pair, random_pair
+from tallytree.lab.replay.configurations import random_pair
+from tallytree.lab.replay.pair import NEW_LEDGER, Pair
 from tallytree.lab.replay.published import differences, refused, shown_by
 from tallytree.lab.replay.stated import contradictions
 from tallytree.ledger import Ledger
