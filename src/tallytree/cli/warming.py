@@ -22,7 +22,7 @@ from tallytree import counts, sizes
 from tallytree._accuracy.replicate_errors import replicate_errors
 from tallytree._compute.kernels import cache_folders, compilations, found_in_cache
 from tallytree._derived.reconcile_sizes import reconcile_group_sizes
-from tallytree.api import release_counts, release_flows, release_group_sizes, release_tables
+from tallytree.api import release_counts, release_flows, release_group_sizes, release_households, release_tables
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
@@ -166,6 +166,9 @@ def _of_sizes() -> Iterator[tuple[str, Callable[[], Any]]]:
     for budget in LARGE_SCALES:
         large: dict[str, Any] = {**DEFAULT, "budget": budget}
         yield f"group sizes, {budget}", _sizes(people, areas, listed, max_group_size=12, **large)
+    for budget in (PURE, GAUSSIAN):
+        both: dict[str, Any] = {**DEFAULT, "budget": budget, "household": "home", "max_household_size": 4}
+        yield f"persons and households, {budget}", partial(release_households, people, areas, **both)
 
 
 ORDER = ["area", "sex", "area"]
