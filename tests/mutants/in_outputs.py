@@ -63,7 +63,7 @@ MUTANTS = [
         "tests/release/test_release.py::test_no_file_says_more_by_its_times_or_its_modes",
         "write_text(manifest_text(manifest), folder / MANIFEST)",
         "write_text(manifest_text(manifest), folder / MANIFEST)\n"
-        '        os.utime(folder / MANIFEST, (getattr(__import__("builtins"), "seen_by_a_mutant", 7),) * 2)',
+        '    os.utime(folder / MANIFEST, (getattr(__import__("builtins"), "seen_by_a_mutant", 7),) * 2)',
         *KEEPS_THE_TOTAL,
     ),
     fault(
@@ -71,7 +71,7 @@ MUTANTS = [
         "tests/release/test_release.py::test_no_file_says_more_by_its_times_or_its_modes",
         "write_text(manifest_text(manifest), folder / MANIFEST)",
         "write_text(manifest_text(manifest), folder / MANIFEST)\n"
-        '        (folder / MANIFEST).chmod(0o600 + getattr(__import__("builtins"), "seen_by_a_mutant", 4) % 8)',
+        '    (folder / MANIFEST).chmod(0o600 + getattr(__import__("builtins"), "seen_by_a_mutant", 4) % 8)',
         *KEEPS_THE_TOTAL,
     ),
     fault(

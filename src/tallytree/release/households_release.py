@@ -20,7 +20,7 @@ import pyarrow as pa
 from tallytree._compute.whole_files import flush
 from tallytree.hierarchy import TOTAL, Hierarchy, decoded
 from tallytree.product import Attribute, Product
-from tallytree.release.files import sha256, write_text
+from tallytree.release.files import sha256
 from tallytree.release.intervals import checked_alpha, quantile
 from tallytree.release.level_tables import beside_paths
 from tallytree.release.manifest import (
@@ -29,11 +29,9 @@ from tallytree.release.manifest import (
     MANIFEST,
     PARTS,
     PERSONS,
-    manifest_text,
     read_manifest,
 )
-from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
-from tallytree.release.release import Release
+from tallytree.release.release import Release, write_manifest
 
 IN_HOUSEHOLD = "in_household"
 """The attribute of persons that follows from the id of their household."""
@@ -205,9 +203,7 @@ class HouseholdsRelease(Release):
             "spec": self.spec,
             "files": files,
         }
-        if has_entry(self.statement):
-            write_text(registry_entry(self.statement), folder / REGISTRY_FILE)
-        write_text(manifest_text(manifest), folder / MANIFEST)
+        write_manifest(manifest, folder)
 
 
 def part_folders(folder: Path) -> tuple[Path, ...]:

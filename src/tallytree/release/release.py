@@ -407,9 +407,7 @@ class Release(DerivedNumbers):
             "files": files,
             **({} if tree is None else {"tree": described_tree(tree)[0]}),
         }
-        if has_entry(self.statement):
-            write_text(registry_entry(self.statement), folder / REGISTRY_FILE)
-        write_text(manifest_text(manifest), folder / MANIFEST)
+        write_manifest(manifest, folder)
 
     def _write_tables(
         self, folder: Path, kind: str, tables: Mapping[str, LevelTable], *, csv: bool
@@ -489,3 +487,10 @@ def _write_hierarchies(tree: Hierarchy | Product, folder: Path) -> dict[str, dic
         files[name] = {"rows": hierarchy.n_leaves, "sha256": sha256(folder / name)}
     flush(folder / "hierarchies")
     return files
+
+
+def write_manifest(manifest: Mapping[str, Any], folder: Path) -> None:
+    """Write the last files of a folder: the entry for the registry, where the statement has one, and the manifest."""
+    if has_entry(manifest["statement"]):
+        write_text(registry_entry(manifest["statement"]), folder / REGISTRY_FILE)
+    write_text(manifest_text(manifest), folder / MANIFEST)
