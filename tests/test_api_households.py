@@ -225,6 +225,38 @@ def test_the_noise_of_one_part_is_none_of_the_other(how, monkeypatch, tmp_path):
             assert noise[one][:shared].tolist() != noise[other][:shared].tolist() or shared < 3
 
 
+@pytest.mark.parametrize(
+    "other",
+    [["a", "a", "a", "b"], ["a", "a", "b", None]],
+    ids=["the same tables, other households", "other tables"],
+)
+def test_the_noise_of_both_parts_is_another_where_the_records_of_one_differ(other, monkeypatch):
+    """Equal noise under two statistics gives their exact difference away; a seed stands for the key of a named run."""
+    drawn = []
+    monkeypatch.setattr(KeyedNoise, "draw", noting(KeyedNoise.draw, drawn))
+    noise = []
+    for homes in (["a", "a", "b", "b"], other):
+        release([("A", "x", "f", home, i) for i, home in enumerate(homes)], budget=tt.Budget(epsilon=0.1))
+        noise.append({address: values.tolist() for _, address, values in drawn})
+        drawn.clear()
+    assert noise[0].keys() == noise[1].keys()
+    assert not [address for address, values in noise[0].items() if values == noise[1][address] and len(values) > 3]
+
+
+def test_a_part_is_not_revised_alone(tmp_path):
+    tt.new_secret(tmp_path / "secret")
+    named = {"seed": None, "secret": tmp_path / "secret", "ledger": tmp_path / "ledger.db", "dataset": "d"}
+    folder = release(run="first", **named).save(tmp_path / "out")
+    people = table(population(households=30))
+    options = {name: value for name, value in named.items() if name != "seed"}
+    with pytest.raises(ValueError, match="revises: 'households' is a part of a release of persons and households"):
+        tt.release_group_sizes(
+            people, AREAS, BUDGETS[0], neighboring="add_remove", group="home", invariants="none", min_group_size=1,
+            max_group_size=K, run="second", revises=folder / "households", **options,
+        )  # fmt: skip
+    assert release(run="second", revises=folder, **named).statement["release"]["revises"]["folder"] == "out"
+
+
 def noting(draw, drawn):
     def noted(self, noise, address, cells):
         values = draw(self, noise, address, cells)

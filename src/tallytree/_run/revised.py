@@ -32,13 +32,18 @@ class Revised:
         """The release in a folder.
 
         Raises:
-            ValueError: there is none, it is damaged, or it is from before releases had ids.
+            ValueError: there is none, it is damaged, it is from before releases had ids, or it is a part of another.
         """
         try:
             release = Release.load(folder)
         except ValueError as error:
             raise ValueError(f"revises: {str(error).removeprefix('folder: ')}") from None
         name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119  (as Release.load finds it)
+        if "part_of" in release.statement:  # its id is that of the whole release, which would count as revised
+            raise ValueError(
+                f"revises: {name!r} is a part of a release of persons and households, and is revised with the other "
+                "part; give the folder of the whole release"
+            )
         release_id = (release.statement.get("release") or {}).get("id")
         if release_id is None:
             raise ValueError(f"revises: the release in {name!r} has no id, so it cannot be named; leave revises out")
