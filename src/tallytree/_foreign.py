@@ -32,8 +32,10 @@ M = TypeVar("M", bound=Mechanism)
 
 
 def is_foreign(mechanism: object) -> bool:
-    """Whether a mechanism is not one of this library's."""
-    return isinstance(mechanism, Mechanism) and not type(mechanism).__module__.startswith("tallytree.")
+    """Whether a mechanism is not one of this library's: its class is not found where it says that it is from."""
+    kind = type(mechanism)
+    own = kind.__module__.startswith("tallytree.") and vars(sys.modules.get(kind.__module__, kind)).get(kind.__name__)
+    return isinstance(mechanism, Mechanism) and own is not kind
 
 
 def code_of(kind: type) -> str:
@@ -78,7 +80,7 @@ def imported_class(code: str, base: type[M]) -> type[M]:
         named: Any = importlib.import_module(found["module"])
         for part in found["name"].split("."):
             named = getattr(named, part)
-    except Exception as error:  # any code may run; no private row is read yet, so its message holds none
+    except (Exception, SystemExit) as error:  # any code may run; no private row is read yet, so its message holds none
         raise ValueError(
             f"mechanism: {code!r} cannot be imported ({type(error).__name__}: {error}); install its package, or put "
             "its folder on PYTHONPATH"
@@ -94,7 +96,7 @@ def made_by(kind: type[M], options: Mapping[str, Any]) -> M:
     """
     try:
         return kind(**options)
-    except Exception as error:  # any code may run; no private row is read yet
+    except (Exception, SystemExit) as error:  # any code may run; no private row is read yet
         raise ValueError(
             f"mechanism: {code_of(kind)!r} does not take the options {', '.join(options) or 'none'} "
             f"({type(error).__name__}: {error}); correct them"
@@ -114,7 +116,7 @@ def known_class(code: str, base: type[M]) -> type[M] | None:
     module, _, name = code.partition(":")
     found: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = None if found is None else vars(found).get(part)
+        found = getattr(found, "__dict__", {}).get(part)
     return None if found is None else _checked(found, code, base)
 
 

@@ -315,3 +315,54 @@ def test_a_subclass_of_a_mechanism_of_the_library_is_from_outside():
     assert json.dumps(made.statement)
     with pytest.raises(ValueError, match="is code from outside, which is not installed here"):
         tt.replicate_errors(made, 10)  # a local class is found by no name
+
+
+@dataclasses.dataclass(frozen=True)
+class Ends(UniformBelow):
+    """Ends the program, where the total is above a number, with an exit code."""
+
+    above: int = -1
+    code: int = 0
+
+    def reconcile(self, tree, total, measurer):
+        levels = super().reconcile(tree, total, measurer)
+        if self.above < sum(levels[-1].counts) < 350:
+            raise SystemExit(self.code)
+        return levels
+
+
+def test_a_mechanism_does_not_end_the_program_as_if_the_command_were_done():
+    with pytest.raises(ValueError, match=r"was tried .* failed \(RuntimeError: mechanism: .*Ends ended the program"):
+        released(Ends())
+    with pytest.raises(RuntimeError, match=r"mechanism: .*Ends ended the program; correct it"):
+        released(Ends(above=250))  # the made-up statistics have other totals
+    with pytest.raises(SystemExit, match="143"):  # as where a signal tells the program to end
+        released(Ends(above=250, code=143))
+
+
+@pytest.mark.filterwarnings("ignore:mechanism. .* For comparison only")
+def test_what_a_mechanism_spoils_while_it_is_tried_is_a_copy():
+    @dataclasses.dataclass(frozen=True)
+    class Spoils(UniformBelow):
+        breaks = frozenset({"adds_up"})  # in the tree that it has spoilt
+
+        def reconcile(self, tree, total, measurer):
+            levels = super().reconcile(tree, total, measurer)
+            if not 250 < sum(levels[-1].counts) < 350:
+                for parents in tree.parent:
+                    parents[:] = 0
+            return levels
+
+    before = [parents.copy() for parents in AREAS.parent]
+    assert sum(released(Spoils()).table("county")["count"].to_pylist()) > 250
+    assert all(np.array_equal(now, then) for now, then in zip(AREAS.parent, before, strict=True))
+
+
+def test_a_class_that_says_it_is_of_the_library_is_not_believed():
+    @dataclasses.dataclass(frozen=True)
+    class Feigned(UniformBelow):
+        """Says so below."""
+
+    for module in ("tallytree.counts", "tallytree.none"):
+        Feigned.__module__ = module
+        assert "not audited" in released(Feigned()).statement["notes"][0]

@@ -5,21 +5,25 @@ What cannot be a table is refused. Numbers that break a promise are kept, and co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
-from tallytree._foreign import is_foreign
+from tallytree._foreign import code_of, is_foreign
 from tallytree._measurements import Measures, NoisyAnswers, Statistic
+from tallytree._mechanism import Mechanism
 from tallytree.counts import CountsMechanism, ReleasedCounts
 from tallytree.counts.released_counts import dense_level
 from tallytree.hierarchy import Tree
 from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
 from tallytree.tables import FittedTables, PublicTotals, TableLayout, TablesMechanism
 
+SIGNALS = 128
+"""A program that a signal ends has this exit code, and the signal's number added."""
 MOST = 2**62
 """No released number is larger, so that sums of two stay within 64 bits."""
 
@@ -30,14 +34,18 @@ def counts_by(
     """What a mechanism makes of its measurements, checked where it is from outside."""
     if not is_foreign(mechanism):
         return mechanism.reconcile(tree, total, measurer)
-    return checked_counts(tree, mechanism.reconcile(tree, total, NoisyAnswers(measurer)))
+    with _going_on(mechanism):
+        made = mechanism.reconcile(tree, total, NoisyAnswers(measurer))
+    return checked_counts(tree, made)
 
 
 def sizes_by(mechanism: SizesMechanism, domain: SizesDomain, measurer: Measures) -> Sequence[ReleasedSizes]:
     """See `counts_by`."""
     if not is_foreign(mechanism):
         return mechanism.reconcile(domain, measurer)
-    return checked_sizes(domain, mechanism.reconcile(domain, NoisyAnswers(measurer)))
+    with _going_on(mechanism):
+        made = mechanism.reconcile(domain, NoisyAnswers(measurer))
+    return checked_sizes(domain, made)
 
 
 def tables_by(
@@ -50,7 +58,24 @@ def tables_by(
     """See `counts_by`."""
     if not is_foreign(mechanism):
         return mechanism.reconcile(layout, measured, totals, measurer)
-    return checked_tables(layout, mechanism.reconcile(layout, measured, totals, NoisyAnswers(measurer)))
+    with _going_on(mechanism):
+        made = mechanism.reconcile(layout, measured, totals, NoisyAnswers(measurer))
+    return checked_tables(layout, made)
+
+
+@contextmanager
+def _going_on(mechanism: Mechanism) -> Iterator[None]:
+    """Code from outside does not end the program with a code of its own, such as 0; a signal does, with 128 and more.
+
+    Raises:
+        RuntimeError: it tried.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        if isinstance(error.code, int) and error.code >= SIGNALS:
+            raise
+        raise RuntimeError(f"mechanism: {code_of(type(mechanism))} ended the program; correct it") from None
 
 
 def checked_counts(tree: Tree, levels: Any) -> list[ReleasedCounts]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from tallytree._compute.arrays import IntArray
@@ -32,18 +34,18 @@ def cut(tree: Hierarchy, cells: int) -> Hierarchy:
 
 
 def _cut(tree: Hierarchy, most: int) -> Hierarchy:
-    """The first and the last leaf are kept, so that a root that was added stays."""
+    """A copy, which a mechanism may spoil; the first and last leaves are kept, so that a root that was added stays."""
     if tree.n_leaves <= most:
-        return tree
+        return copy.deepcopy(tree)
     kept = np.unique(np.linspace(0, tree.n_leaves - 1, most).astype(np.int64))
     return Hierarchy.from_table(tree.path_table(len(tree.levels) - 1, kept), tree.columns)
 
 
 def cut_layout(layout: TableLayout) -> TableLayout:
     """The same tables of some of the areas; of all, where combinations are impossible, which are named by labels."""
-    product = layout.product
+    product = copy.deepcopy(layout.product) if layout.product.impossible else layout.product
     if not product.impossible:
-        trees = {each.name: each.hierarchy for each in product.attributes}
+        trees = {each.name: copy.deepcopy(each.hierarchy) for each in product.attributes}
         areas = product.attributes[0]
         trees[areas.name] = cut(areas.hierarchy, layout.detail.cells)
         product = Product(trees, columns={each.name: each.columns for each in product.attributes})

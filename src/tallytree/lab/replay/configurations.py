@@ -237,6 +237,10 @@ def _households(rng: np.random.Generator) -> Pair:
     if rng.random() < 0.3:
         _with_codes(rng, options)
     both = neighboring_people(rng, places, _change(options), outside, lambda one: {"home": int(rng.integers(3))})
+    if _change(options).replaced and both[0] and rng.random() < 0.3:  # one record has another home, and nothing else
+        number = int(rng.integers(len(both[0])))
+        moved = {**both[0][number], "home": (int(str(both[0][number]["home"])) + 1) % 3}
+        both = both[0], [*both[0][:number], moved, *both[0][number + 1 :]]
 
     def with_home(row: Row) -> Row:  # a home lies in one area; the first of an area is none
         area = ".".join(str(row[name]) for name in areas.columns)
