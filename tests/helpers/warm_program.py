@@ -97,6 +97,7 @@ def _run(caller: socket.socket, main: object) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
+    sys.path[:0] = filter(None, asked["environment"].get("PYTHONPATH", "").split(os.pathsep))  # as a process does
     sys.argv = ["tallytree", *asked["argv"]]
     code = 1
     try:
