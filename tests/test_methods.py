@@ -29,6 +29,7 @@ CALLS = {
     "ratio": "release.ratio(None, None)",
     "mean": "release.mean()",
     "quantile": "release.quantile('all', 0.5)",
+    "records": "print(release.records().read_all().num_rows)",
 }
 SAID = {
     "total": "[60",
@@ -37,6 +38,7 @@ SAID = {
     "share": "[100, 100]",
     "ratio": "numerator: ",
     "mean": "ValueError release: its statistic is 'counts', and mean is of group_sizes, tables",
+    "records": "100",
     "quantile": "ValueError release: its statistic is 'counts', and quantile is of group_sizes, tables",
 }
 

@@ -1,6 +1,7 @@
 """Commands on a release of persons and households: on both parts, or with a sentence that says which part to give."""
 
 import json
+import math
 import shutil
 
 import pyarrow as pa
@@ -8,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from tallytree._explore import columns
 from tallytree.cli.failures import ExitCode
+from tallytree.release.view.release_view import ReleaseView
 
 AREAS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 SPEC = {
@@ -50,6 +53,7 @@ def test_check_and_plan_show_both_parts_and_spend_nothing(output, folder):
     said = output("check", folder / "spec.yaml")
     assert "numbers of records, and households by size" in " ".join(said.split())
     assert "households/county" in said
+    assert "--like" not in said  # it cannot be simulated
     assert "not known" in output("plan", folder / "spec.yaml")
 
 
@@ -66,7 +70,11 @@ def test_each_part_has_a_report_of_its_own(output, refusal, folder, tmp_path):
     shutil.copytree(folder / "out", tmp_path / "out")
     output("report", tmp_path / "out")
     for part in ("persons", "households"):
-        assert (tmp_path / "out" / part / "report.html").is_file()
+        page = (tmp_path / "out" / part / "report.html").read_text(encoding="utf-8")
+        assert "the guarantee of both parts together" in page
+        assert "at most 2.72 times as probable with these records as without." in page  # e, not e^0.5 of the part
+        assert f"out/{part}" in page
+        assert ("tallytree total" in page) == (part == "persons")
     said = refusal("report", tmp_path / "out", "--out", tmp_path / "one.html")
     assert "leave --out out, or give DIR/persons or DIR/households" in said
 
@@ -92,7 +100,20 @@ def test_what_cannot_be_done_with_two_parts_or_one_of_them_is_refused(refusal, f
     assert "replicates of that are not made" in said
     said = refusal("contributions", folder / "spec.yaml", "--out", tmp_path / "c", "--set", "person=who")
     assert "households have no people by their number of records" in said
+    said = refusal("plan", folder / "spec.yaml", "--like", folder / "areas.parquet")
+    assert "like: persons and households cannot be simulated; plan the tables of persons as statistic: tables" in said
     assert refusal("release", folder / "spec.yaml", "--out", tmp_path / "m", "--memory", "2GB", code=ExitCode.INPUT)
+
+
+def test_the_explorer_of_households_has_their_persons_and_the_error_of_their_number(folder):
+    release = tt.Release.load(folder / "out").households
+    view = ReleaseView(release)
+    table = next(each for each in view.tables if each.level == "county")
+    rows = columns.rows_of(view, table)
+    published = release.table("county")
+    assert rows["members"] == published["persons"].to_pylist()
+    reach = [math.ceil(1.6448536 * each) for each in published["households_std_dev"].to_pylist()]
+    assert rows["all_reach"] == reach
 
 
 def test_a_release_of_both_parts_is_registered_and_replaced_and_revised(run, folder, tmp_path):

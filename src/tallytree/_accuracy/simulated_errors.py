@@ -28,7 +28,7 @@ from tallytree._accuracy.expected_errors import ALPHA, ExpectedError, shown_leve
 from tallytree._accuracy.squared_errors import looked_up
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._progress import step_progress
-from tallytree._run import Planned, PlannedCounts, PlannedSizes, PlannedTables
+from tallytree._run import Planned, PlannedCounts, PlannedHouseholds, PlannedSizes, PlannedTables
 from tallytree._run.counted_records import listed_counts
 from tallytree._stages import stage
 from tallytree._validate import integer
@@ -180,7 +180,8 @@ def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
             all tables that are planned.
 
     Raises:
-        ValueError: it is not of this tree, or a release of another statistic; or a column is missing.
+        ValueError: it is not of this tree, or a release of another statistic; a column is missing; or persons and
+            households are planned.
         TypeError: not a release or a table; or a planned release that cannot be simulated.
     """
     if isinstance(planned, PlannedCounts):
@@ -189,6 +190,11 @@ def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
         return _of_sizes(planned, like)
     if isinstance(planned, PlannedTables):
         return _of_tables(planned, like)
+    if isinstance(planned, PlannedHouseholds):
+        raise ValueError(
+            "like: persons and households cannot be simulated; plan the tables of persons as statistic: tables, and "
+            "the households as statistic: group_sizes, each with its share of the budget"
+        )
     raise TypeError(f"planned: {type(planned).__name__} cannot be simulated; give counts, flows, tables or group sizes")
 
 

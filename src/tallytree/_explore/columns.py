@@ -18,7 +18,7 @@ from tallytree._derived.totals import errors_are_exact, lists_by_measurement
 from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
 from tallytree.release.described import description_of
-from tallytree.release.intervals import number_column, stated_errors
+from tallytree.release.intervals import number_column, quantile, stated_errors
 from tallytree.release.manifest import CONTRIBUTIONS
 from tallytree.release.quality import ALPHA, QUALITIES, with_quality
 from tallytree.release.remainders import unlisted_sentence
@@ -39,6 +39,7 @@ _SHORT = {
     "tail_ci_lower": "tail_lower",
     "tail_ci_upper": "tail_upper",
     "size": "size",
+    "persons": "members",
     "records_from": "from",
     "records_to": "to",
 }
@@ -126,7 +127,9 @@ def rows_of(view: ReleaseView, table: PublishedTable) -> Part:
     `number` is what was published. `lower`, `upper` and `quality` are absent where no error is known. Where rows do not
     list every node in its order, `node` has, for each side, the node of each row. Where rows say how much is not
     listed, such a row is about several nodes: `node` has the first, `stop` the one after the last, and `named` how many
-    columns the row names. `share`, `share_lower` and `share_upper` are there where shares are known.
+    columns the row names. `share`, `share_lower` and `share_upper` are there where shares are known. Of households by
+    size that agree with persons, `members` has how many persons each row has, and `all_reach` half the length of the
+    interval of all households of the node.
     """
     parts = list(_slices(view, table))
     return {name: _joined([part[name] for part in parts]) for name in parts[0]} | _shares(view, table)
@@ -196,6 +199,9 @@ def _numbers(rows: pa.Table) -> Part:
     for name in rows.column_names:
         if name in _SHORT and not pa.types.is_dictionary(rows.schema.field(name).type):
             found[_SHORT[name]] = rows.column(name).to_pylist()
+    if "households_std_dev" in rows.column_names:
+        reach = quantile(ALPHA, None) * rows.column("households_std_dev").to_numpy()
+        found["all_reach"] = np.ceil(reach).astype(np.int64).tolist()
     if QUALITY in rows.column_names and "std_dev" in rows.column_names:
         verdict = rows.column(QUALITY).cast(pa.string())
         found["quality"] = pc.index_in(verdict, pa.array(QUALITIES)).to_pylist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -217,17 +218,21 @@ def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
             warnings=["NOT PRIVATE. The noise came from a seed and can be removed. There is no guarantee."],
             facts=[("In one sentence", name_long(statement["guarantee"]))],
         )  # fmt: skip
-    spent, budget = statement["spent"], statement["budget"]
+    part = statement.get("part_of")
+    spent, budget = (part or statement)["spent"], statement["budget"]
     facts = [
         ("Who is protected", name(statement["unit_of_protection"])),
         ("Which data sets look alike", worded(_relation(statement["neighboring"]), words_of(statement))),
-        ("Spent", ", ".join(f"{_greek(key)} = {amount(value)}" for key, value in spent.items())),
-        ("Of a budget of", ", ".join(f"{_greek(key)} = {amount(value)}" for key, value in budget.items())),
+        ("Spent by both parts" if part else "Spent", _amounts(spent)),
+        *([("Of these by this part", _amounts(statement["spent"]))] if part else []),
+        ("Of a budget of", _amounts((part or {}).get("budget", budget))),
         ("Added up by", name(statement["accounting"])),
         ("Formally", name_long(statement["guarantee"])),
     ]
     words = words_of(statement)
-    paragraphs = [worded(_in_plain_words(spent), words)]
+    paragraphs = [worded(_in_plain_words(spent, statement["neighboring"]), words)]
+    if part:
+        paragraphs.insert(0, OF_BOTH_PARTS)
     grids = []
     risk = statement.get("risk")
     if risk:
@@ -251,16 +256,26 @@ def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
     )
 
 
-def _in_plain_words(spent: Mapping[str, Any]) -> str:
-    import math
+OF_BOTH_PARTS = (
+    "This is one of two parts of one release. What follows is the guarantee of both parts together: whoever has one "
+    "can have the other."
+)
+
+
+def _amounts(spent: Mapping[str, Any]) -> str:
+    return ", ".join(f"{_greek(key)} = {amount(value)}" for key, value in spent.items())
+
+
+def _in_plain_words(spent: Mapping[str, Any], neighboring: str) -> str:
 
     epsilon = spent.get("epsilon")
     if isinstance(epsilon, int | float):
         factor = f"{rounded(math.exp(min(epsilon, 700.0)))} times"
+        other = "without" if neighboring == "add_remove" else "with others in their place"
         words = (
             f"Epsilon (ε) bounds what one person's records can change: any outcome of this release is at most {factor} "
-            "as probable with these records as without (or with others in their place). Zero would mean no influence; "
-            "around 1 is a strong protection, and 10 or more a weak one."
+            f"as probable with these records as {other}. Zero would mean no influence; around 1 is a strong "
+            "protection, and 4 or more a weak one."
         )
         if spent.get("delta"):
             words += f" Delta (δ = {amount(spent['delta'])}) is about the probability with which this bound may fail."
@@ -382,14 +397,21 @@ def _use(release: Release, folder: str) -> ReportSection:
         ("Python", f"import tallytree as tt\nrelease = tt.Release.load({json.dumps(folder, ensure_ascii=False)})\n"
                    f"release.table({exact})  # a pyarrow table\nrelease.to_pandas({table})"),
         ("Any other program", f"tables/{name(level)}.parquet (and the other files in tables/)"),
-        ("Sums over any areas, with their errors", f"tallytree total {name(folder)} AREAS.csv --by district"),
     ]  # fmt: skip
+    sums = "part_of" not in release.statement or release.statement["statistic"] != "group_sizes"
+    if sums:
+        command = f"tallytree total {shlex.quote(name(folder))} AREAS.csv --by district"
+        code.append(("Sums over any areas, with their errors", command))
     asked = [f"Questions: {name(said['contact'], 200)}."] if said.get("contact") else []
     paragraphs = [
         *asked,
         f"Cite it as: {cite}",
         "State the error beside every number that you use, and that intervals cover the privacy noise only. If two "
-        "numbers differ by less than their errors, do not conclude that the areas differ. For totals over areas use "
-        "the command below: their errors do not follow from the errors of the parts.",
+        "numbers differ by less than their errors, do not conclude that the areas differ. "
+        + (
+            "For totals over areas use the command below: their errors do not follow from the errors of the parts."
+            if sums
+            else "The errors of totals over other areas do not follow from the errors of the parts."
+        ),
     ]
     return ReportSection("use", "How to cite and to load it", paragraphs=paragraphs, code=code)

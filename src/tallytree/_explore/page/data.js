@@ -222,12 +222,18 @@ function groupsOf(table) {
     const node = rows.node[0][row];
     if (places.first[node] === null) places.first[node] = row;
     places.number[node] += groups;
-    places.members[node] += groups * rows.size[row];
-    if (groups && rows.size[row] === about.last_size) places.open.add(node);
+    places.members[node] += rows.members ? rows.members[row] : groups * rows.size[row];
+    if (!rows.members && groups && rows.size[row] === about.last_size) places.open.add(node);
     places.rows[node] += 1;
   });
   if (exact) {
     Object.assign(places, { lower: [...places.number], upper: [...places.number], quality: blank() });
+  } else if (rows.all_reach) {
+    const end = (sign) =>
+      places.first.map((row, node) =>
+        row === null ? null : Math.max(0, places.number[node] + sign * rows.all_reach[row]),
+      );
+    Object.assign(places, { lower: end(-1), upper: end(1) });
   } else if (rows.tail_lower) {
     const ends = (name) => places.first.map((row) => (row === null ? null : rows[name][row]));
     Object.assign(places, { lower: ends("tail_lower"), upper: ends("tail_upper") });

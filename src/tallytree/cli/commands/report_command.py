@@ -57,7 +57,7 @@ def report(
 def _title(folder: Path, part: Path) -> str:
     """The heading of the report of a release, or of a part of it: the names of their folders."""
     whole = folder.absolute().name
-    return whole if part == folder else f"{whole}: {part.name}"
+    return whole if part == folder else f"{whole}/{part.name}"
 
 
 def can_report() -> bool:
