@@ -207,12 +207,12 @@ class HouseholdsRelease(Release):
 
 
 def part_folders(folder: Path) -> tuple[Path, ...]:
-    """The folders of the parts of a release of persons and households; of any other release, its own.
+    """The folders of the parts of a release of persons and households; of anything else, its own.
 
     Raises:
         ValueError: no complete release.
     """
-    if read_manifest(folder)["statement"]["statistic"] != HOUSEHOLDS:
+    if not folder.is_dir() or read_manifest(folder)["statement"]["statistic"] != HOUSEHOLDS:
         return (folder,)
     return tuple(folder / part for part in PARTS)
 
