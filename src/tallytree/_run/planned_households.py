@@ -364,7 +364,10 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             f"the guarantee is that of the whole release, which spends {spent} for both parts together."
         )
         statement = {**own, "notes": [note, *own["notes"]]}
-        statement = described_statement(statement, self.arguments.description)
+        description = self.arguments.description
+        if part == HOUSEHOLDS:
+            description = {**description, "words": {"group": "household", **description.get("words", {})}}
+        statement = described_statement(statement, description)
         same = (
             "private",
             "guarantee",
