@@ -205,10 +205,10 @@ def _what_intervals_are(release: Release) -> str:
     covers = "They cover the privacy noise only: not errors in the records, nor records that are missing."
     if errors:
         return f"Ends of intervals hold {true} nine times in ten. {covers}"
-    return (
-        "Where an error is shown, it is known from the method itself; elsewhere the command “tallytree error DIR” "
-        f"computes it from the published files. Ends of intervals hold {true} nine times in ten. {covers}"
-    )
+    elsewhere = "elsewhere the command “tallytree error DIR” computes it from the published files"
+    if "part_of" in release.statement and release.statement["statistic"] == "group_sizes":
+        elsewhere = "elsewhere it is not known"
+    return f"Where an error is shown, it is known from the method itself; {elsewhere}. Ends of intervals hold {true} nine times in ten. {covers}"
 
 
 def _guarantee(statement: Mapping[str, Any]) -> ReportSection:

@@ -55,10 +55,11 @@ def shown_by(make: Callable[[], Release], *, widely: bool = False) -> dict[str, 
     shown: dict[str, bytes] = {}
     with _logged() as log, warnings.catch_warnings(record=True) as caught, clock_stopped():
         warnings.simplefilter("always")
+        begun = time.time() - 1  # files of a run in bands are written before it is saved
         try:
             release = make()
             shown |= _of_release(release)
-            shown |= _of_folder(release, widely=widely)
+            shown |= _of_folder(release, begun, widely=widely)
         except (ValueError, TypeError, OverflowError, ArithmeticError, LookupError, RuntimeError) as error:
             notes = "\n".join(getattr(error, "__notes__", ()))
             shown["error"] = f"{type(error).__name__}: {error}\n{notes}".encode()
@@ -100,10 +101,9 @@ def _of_release(release: Release) -> dict[str, bytes]:
     return found
 
 
-def _of_folder(release: Release, *, widely: bool) -> dict[str, bytes]:
+def _of_folder(release: Release, begun: float, *, widely: bool) -> dict[str, bytes]:
     """Every file of the saved release with its mode; which of them have times outside of the run; and what is made."""
     with tempfile.TemporaryDirectory() as place:
-        begun = time.time() - 1
         folder = release.save(Path(place) / "out", csv=True)
         ended = time.time() + 1
         paths = sorted(folder.rglob("*"))
