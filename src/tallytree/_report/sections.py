@@ -208,7 +208,10 @@ def _what_intervals_are(release: Release) -> str:
     elsewhere = "elsewhere the command “tallytree error DIR” computes it from the published files"
     if "part_of" in release.statement and release.statement["statistic"] == "group_sizes":
         elsewhere = "elsewhere it is not known"
-    return f"Where an error is shown, it is known from the method itself; {elsewhere}. Ends of intervals hold {true} nine times in ten. {covers}"
+    return (
+        f"Where an error is shown, it is known from the method itself; {elsewhere}. "
+        f"Ends of intervals hold {true} nine times in ten. {covers}"
+    )
 
 
 def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
