@@ -181,7 +181,8 @@ def count_households(
         household = next(column.name for column in records.wanted if column.use == "household")
         raise ValueError(
             f"{records.argument}: a household (column {household!r}) has records in more than one leaf; give every "
-            "household one leaf, for instance by an id that is made of the leaf and the household"
+            "household one leaf, for instance by an id that is made of the leaf and the household, and no id (null) to "
+            "persons who live in none"
         )
     amounts = "matched"
     if bound is not None:
