@@ -116,3 +116,14 @@ def test_a_detail_without_hierarchies_is_refused(folder):
 def test_keep_detail_is_true_or_false(areas):
     with pytest.raises(TypeError, match=r"^keep_detail: str must be True or False"):
         releases.tables(areas, keep_detail="yes")
+
+
+def test_a_level_that_repeats_the_one_above_node_for_node_is_in_it(tmp_path):
+    towns = tt.Hierarchy.from_table(pa.table({"state": ["A", "B", "C"], "town": ["x", "y", "z"]}), ["state", "town"])
+    tree = tt.Product({"area": towns, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+    people = pa.table({"state": ["A", "B"] * 50, "town": ["x", "y"] * 50, "sex": ["f"] * 50 + ["m"] * 50})
+    asked = {"neighboring": "add_remove", "tables": [("town", "sex"), ("state",)], "keep_detail": True, "seed": 1}
+    made = tt.release_tables(people, tree, tt.Budget(epsilon=1), **asked)
+    loaded = tt.Release.load(made.save(tmp_path / "out"))
+    assert read_all(loaded.detail).column_names == ["state", "town", "sex", "count"]
+    assert loaded.records().read_all().column_names == ["state", "town", "sex"]

@@ -303,9 +303,14 @@ class TableLayout:
 
     @property
     def finest(self) -> Table:
-        """The table of all detail cells of the finest areas, which need not be published."""
-        sides = zip(self.product.attributes, self.finest_refined, strict=True)
-        return Table(tuple(side.columns[depth - 1] for side, depth in sides if depth), self.finest_refined)
+        """The table of all detail cells of the finest areas, which need not be published.
+
+        It has the columns of every table: where a level repeats the one above node for node, the finer one is named.
+        """
+        named = [max(depths) for depths in zip(*(table.refined for table in self.tables), strict=True)]
+        refined = tuple(map(max, self.finest_refined, named))
+        sides = zip(self.product.attributes, refined, strict=True)
+        return Table(tuple(side.columns[depth - 1] for side, depth in sides if depth), refined)
 
     @property
     def areas_per_level(self) -> tuple[int, ...]:
