@@ -136,25 +136,24 @@ def spark_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spark_sessions(spark_folder):
-    """The Spark session of all tests, the last one in the list: starting it takes seconds."""
+    """The one Spark session of all tests, once a test has asked for it: starting it takes seconds."""
     from py4j.protocol import Py4JError
 
     sessions = []
     yield sessions
-    if sessions:
+    for session in sessions:
         with suppress(Py4JError, OSError):  # where Java has ended
-            sessions[-1].stop()
+            session.stop()
 
 
 @pytest.fixture
 def spark(spark_folder, spark_sessions):
     """A Spark session: the one of the tests before, unless the machine has ended its Java process."""
-    if spark_sessions and ended(spark_sessions[-1]):
-        forget(spark_sessions[-1])
-        spark_sessions.append(started(spark_folder))
+    if spark_sessions and ended(spark_sessions[0]):
+        forget(spark_sessions.pop())
     if not spark_sessions:
         spark_sessions.append(started(spark_folder))
-    return spark_sessions[-1]
+    return spark_sessions[0]
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ from tallytree.release.intervals import (
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.manifest import TABLES
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
-from tallytree.release.statement import TOTAL_IS_PUBLIC, mechanism_code
+from tallytree.release.statement import TOTAL_IS_PUBLIC, fitted_to_persons, mechanism_code
 from tallytree.release.view.layouts import published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY, published_range
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
@@ -300,7 +300,7 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
     Raises:
         ValueError: there is no such mechanism, or it does not take these options.
     """
-    if "part_of" in statement and statement.get("statistic") == "group_sizes":
+    if fitted_to_persons(statement):
         raise ValueError(
             "release: its households by size were fitted to the persons of the same release, and replicates of that "
             "are not made; its tables have the std_dev of every number, and mean of the whole release the mean size"

@@ -21,7 +21,7 @@ from tallytree.release.counted_unit import bound_sentence, counted_unit, is_boun
 from tallytree.release.described import description_of
 from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
-from tallytree.release.statement import mechanism_code, unknown_records
+from tallytree.release.statement import fitted_to_persons, mechanism_code, unknown_records
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.words import worded, words_of
 
@@ -206,7 +206,7 @@ def _what_intervals_are(release: Release) -> str:
     if errors:
         return f"Ends of intervals hold {true} nine times in ten. {covers}"
     elsewhere = "elsewhere the command “tallytree error DIR” computes it from the published files"
-    if "part_of" in release.statement and release.statement["statistic"] == "group_sizes":
+    if fitted_to_persons(release.statement):
         elsewhere = "elsewhere it is not known"
     return (
         f"Where an error is shown, it is known from the method itself; {elsewhere}. "
@@ -401,7 +401,7 @@ def _use(release: Release, folder: str) -> ReportSection:
                    f"release.table({exact})  # a pyarrow table\nrelease.to_pandas({table})"),
         ("Any other program", f"tables/{name(level)}.parquet (and the other files in tables/)"),
     ]  # fmt: skip
-    sums = "part_of" not in release.statement or release.statement["statistic"] != "group_sizes"
+    sums = not fitted_to_persons(release.statement)
     if sums:
         command = f"tallytree total {shlex.quote(name(folder))} AREAS.csv --by district"
         code.append(("Sums over any areas, with their errors", command))

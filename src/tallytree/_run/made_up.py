@@ -43,11 +43,13 @@ def _cut(tree: Hierarchy, most: int) -> Hierarchy:
 
 def cut_layout(layout: TableLayout) -> TableLayout:
     """The same tables of some of the areas; of all, where combinations are impossible, which are named by labels."""
-    product = copy.deepcopy(layout.product) if layout.product.impossible else layout.product
-    if not product.impossible:
-        trees = {each.name: copy.deepcopy(each.hierarchy) for each in product.attributes}
-        areas = product.attributes[0]
-        trees[areas.name] = cut(areas.hierarchy, layout.detail.cells)
+    product = layout.product
+    if product.impossible:
+        product = copy.deepcopy(product)
+    else:
+        areas, *others = product.attributes
+        trees = {areas.name: cut(areas.hierarchy, layout.detail.cells)}
+        trees |= {each.name: copy.deepcopy(each.hierarchy) for each in others}
         product = Product(trees, columns={each.name: each.columns for each in product.attributes})
     return TableLayout(product, layout.tables, layout.asked, layout.finest_refined[0])
 

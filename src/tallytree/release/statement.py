@@ -142,6 +142,11 @@ def mechanism_spec(mechanism: Any) -> dict[str, Any]:
     return {"name": type(mechanism).__name__, "options": plain, **code}
 
 
+def fitted_to_persons(statement: Mapping[str, Any]) -> bool:
+    """Whether its households by size were fitted to persons of the same release: replicates of that are not made."""
+    return "part_of" in statement and statement.get("statistic") == "group_sizes"
+
+
 def own_mechanism(statement: Mapping[str, Any]) -> str | None:
     """The name of the mechanism of a release, where it is one of this library's; earlier folders may lack it."""
     return None if mechanism_code(statement) else (statement.get("mechanism") or {}).get("name")

@@ -236,8 +236,9 @@ def _households(rng: np.random.Generator) -> Pair:
     outside: Row | None = dict.fromkeys(columns, "elsewhere") if options["on_unknown"] == "drop" else None
     if rng.random() < 0.3:
         _with_codes(rng, options)
-    both = neighboring_people(rng, places, _change(options), outside, lambda one: {"home": int(rng.integers(3))})
-    if _change(options).replaced and both[0] and rng.random() < 0.3:  # one record has another home, and nothing else
+    change = _change(options)
+    both = neighboring_people(rng, places, change, outside, lambda one: {"home": int(rng.integers(3))})
+    if change.replaced and both[0] and rng.random() < 0.3:  # one record has another home, and nothing else
         number = int(rng.integers(len(both[0])))
         moved = {**both[0][number], "home": (int(str(both[0][number]["home"])) + 1) % 3}
         both = both[0], [*both[0][:number], moved, *both[0][number + 1 :]]
