@@ -41,8 +41,6 @@ neighboring: add_remove
 """
 ELSEWHERE = {
     "how-to/evaluate.md": "tests/lab/compare/test_documentation.py",
-    "how-to/trees.md": "tests/lab/datasets/test_health.py",
-    "reference/datasets.md": "tests/lab/compare/test_documentation.py",
 }
 """Pages whose blocks other tests run."""
 OWN_PROCESS = "how-to/large-data.md"
