@@ -44,7 +44,7 @@ ELSEWHERE = {
 }
 """Pages whose blocks other tests run."""
 OWN_PROCESS = "how-to/large-data.md"
-"""Its Python is run by a process of its own: a Spark session lasts as long as its process."""
+"""Each block of its Python is run by a process of its own: a Spark session lasts as long as its process."""
 PAGES = sorted(
     name
     for page in DOCS.rglob("*.md")
@@ -103,12 +103,11 @@ def test_the_blocks_of_a_page_run(workbench, with_program, page, monkeypatch):
         return done.stdout
 
     names, found = {}, []
-    all_blocks = blocks((DOCS / page).read_text(encoding="utf-8"))
-    if page == OWN_PROCESS:
-        run(sys.executable, "-c", "".join(block.text for block in all_blocks if block.kind == "python"))
-    for block in all_blocks:
+    for block in blocks((DOCS / page).read_text(encoding="utf-8")):
         printed = ""
-        if block.kind == "python" and page != OWN_PROCESS:
+        if block.kind == "python" and page == OWN_PROCESS:
+            run(sys.executable, "-c", block.text)
+        elif block.kind == "python":
             with redirect_stdout(io.StringIO()) as screen:
                 exec(compile(block.text, page, "exec"), names)  # noqa: S102 (the page's own code)
             printed = screen.getvalue()
