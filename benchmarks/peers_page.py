@@ -68,7 +68,7 @@ class Task:
 
     Attributes:
         title: the heading.
-        about: what is done, in a sentence or two.
+        about: what is done, in a few words.
         error: what the column of errors has, with its unit.
         programs: in the order of the page.
     """
@@ -83,7 +83,7 @@ OURS = "tallytree"
 TASKS = (
     Task(
         "A million draws of discrete Laplace noise",
-        "Scale 100. All draw integers from the exact law, or claim to.",
+        "scale 100",
         "standard deviation / that of the law",
         (
             Program(OURS, "noise_tallytree", "tallytree"),
@@ -93,7 +93,7 @@ TASKS = (
     ),
     Task(
         "Flows between 435 areas",
-        "The paper's random complete data: 189,225 pairs, eight levels, ε = 1, δ = 1e-8, one trip each.",
+        "the paper's random complete data, 189,225 pairs, eight levels, ε = 1, δ = 1e-8",
         "largest error of a level, mean (trips)",
         (
             Program(f"{OURS}, LeastSquares", "flows_least_squares", "tallytree"),
@@ -103,7 +103,7 @@ TASKS = (
     ),
     Task(
         "Counts of ranges over 4,096 ordered values",
-        "A binary tree of noisy counts, made consistent; ε = 1, pure.",
+        "a binary tree of noisy counts, ε = 1",
         "root mean squared error of 1,000 random ranges",
         (
             Program(OURS, "binary_tallytree", "tallytree"),
@@ -112,20 +112,19 @@ TASKS = (
     ),
     Task(
         "Least squares over a tree of 1,111 nodes, x ≥ 0",
-        "Post-processing alone: all get the same noisy numbers. Ours is the optimum in integers, so its cost may be "
-        "above that of fractions.",
+        "post-processing alone; ours is the optimum in integers",
         "Σ (x − noisy)², the cost",
         (
             Program(OURS, "tree_tallytree", "tallytree"),
             Program("hierarchicalforecast, MinTrace", "tree_min_trace", "hierarchicalforecast"),
-            Program("cvxpy, Clarabel", "tree_clarabel", "clarabel"),
-            Program("cvxpy, OSQP", "tree_osqp", "osqp"),
-            Program("cvxpy, SCS", "tree_scs", "scs"),
+            Program("cvxpy (Clarabel)", "tree_clarabel", "clarabel"),
+            Program("cvxpy (OSQP)", "tree_osqp", "osqp"),
+            Program("cvxpy (SCS)", "tree_scs", "scs"),
         ),
     ),
     Task(
         "Isotonic regression of a million integers, L2",
-        "Post-processing alone.",
+        "post-processing alone",
         "Σ (x − y)², the cost",
         (
             Program(OURS, "isotonic_tallytree", "tallytree"),
@@ -134,8 +133,7 @@ TASKS = (
     ),
     Task(
         "Plain counts of 1,000 public partitions",
-        "100,000 records, one for each person, ε = 1, pure, no levels above. `LeastSquares` measures the total too, "
-        "which the others do not; `LeafGaussian` (Laplace noise here) measures the partitions alone, as they do.",
+        "100,000 persons, ε = 1; `LeastSquares` measures the total too, the others do not",
         "mean absolute error (records)",
         (
             Program(f"{OURS}, LeastSquares", "counts_least_squares", "tallytree"),
@@ -146,8 +144,7 @@ TASKS = (
     ),
     Task(
         "Tables of 197 counties, 18 ages and 3 sexes",
-        "Total, age, sex and age × sex at four levels with the same noise (ε = 1, δ = 1e-8); mbi by 1,000 iterations "
-        "of mirror descent, with our estimate of the total.",
+        "ε = 1, δ = 1e-8, the same noise; mbi stopped after 1,000 iterations",
         "mean absolute error of the counties' age × sex",
         (
             Program(OURS, "tables_tallytree", "tallytree"),
@@ -270,24 +267,24 @@ def page(results: Mapping[str, Any]) -> str:
     """The page in Markdown, its part side by side from the results alone."""
     rows = {(row["task"], row["program"]): row for row in results["rows"]}
     lines = [
-        f"Measured on {results['date']} on a shared machine ({results['machine']}, load {results['load']}), by",
-        "`benchmarks/peers_page.py`, which made this part. Each program ran in a process of its own, as its",
-        "documentation recommends. The least of several times is shown. Memory is the peak of the process, with the",
-        "program's imports and its input. Errors are means; brackets have the standard error and the number of runs.",
+        f"Measured on {results['date']} on a shared machine ({results['machine']}, load {results['load']}) by",
+        "`python benchmarks/peers_page.py --environments FOLDER`, which wrote this part. Each program ran in a process",
+        "of its own, as its documentation recommends. Times are the least of several; memory is the peak.",
         "",
         "### Where a peer is better",
         "",
         *[line for task in TASKS for sentence in better(task, rows) for line in wrapped(sentence, "* ")],
         "",
+        "### All tasks",
+        "",
+        "Cells have the time, the memory and the mean error; in brackets its standard error and the number of runs.",
+        "All that tallytree gives are integers; its counts are ≥ 0 and add up.",
+        "",
+        "| task, and which error | tallytree | others |",
+        "| --- | --- | --- |",
+        *[line(task, rows) for task in TASKS],
+        "",
     ]
-    for task in TASKS:
-        lines += [f"### {task.title}", "", *wrapped(task.about), ""]
-        lines += [
-            f"| program | seconds | peak memory, MiB | {task.error} | output |",
-            "| --- | --- | --- | --- | --- |",
-        ]
-        lines += [line(program, rows[task.title, program.name]) for program in task.programs]
-        lines.append("")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     return before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.partition(END)[2]
 
@@ -296,7 +293,7 @@ def better(task: Task, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> lis
     """Where a peer takes less time or memory than all of ours, or has a smaller error."""
     done = {program.name: rows[task.title, program.name] for program in task.programs}
     ours = [row for name, row in done.items() if name.startswith(OURS) and "failed" not in row]
-    found = []
+    found: dict[str, list[str]] = {}
     for name, row in done.items():
         if name.startswith(OURS) or "failed" in row:
             continue
@@ -311,18 +308,36 @@ def better(task: Task, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> lis
             what = "cost, in fractions where ours are integers" if "cost" in task.error else "error"
             said.append(f"has {row['error'] / best['error']:.3f} of our {what}")
         if said:
-            found.append(f"{task.title}: {name} {' and '.join(said)}.")
-    return found
+            found.setdefault(" and ".join(said), []).append(name)
+    return [f"{task.title}: {_each(names)} {said}." for said, names in found.items()]
 
 
-def line(program: Program, row: Mapping[str, Any]) -> str:
+def _each(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"each of {', '.join(names[:-1])} and {names[-1]}"
+
+
+def line(task: Task, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> str:
+    """The row of a task: what is done, our figures, those of others."""
+    done = {program: rows[task.title, program.name] for program in task.programs}
+    cells = [
+        "<br>".join(figures(one, row) for one, row in done.items() if one.name.startswith(OURS) is ours)
+        for ours in (True, False)
+    ]
+    return f"| {task.title} ({task.about}): {task.error} | {cells[0]} | {cells[1]} |"
+
+
+def figures(program: Program, row: Mapping[str, Any]) -> str:
+    """What a program took and how far off it is, in a cell of the table."""
+    ours = program.name.startswith(OURS)
+    name = program.name.removeprefix(OURS).removeprefix(", ") if ours else f"{program.name} {row.get('version', '')}"
+    before = f"{name.strip()}: " if name else ""
     if "failed" in row:
-        return f"| {program.name} | – | – | – | {row['failed']} |"
+        return f"{before}{row['failed']}"
     error = f"{row['error']:.4g}" if row["error"] < 1e5 else f"{row['error']:,.0f}"
     if row["standard_error"]:
         error += f" ({row['standard_error']:.2g}; {row['runs']})"
-    name = program.name if program.name.startswith(OURS) else f"{program.name} {row['version']}"
-    return f"| {name} | {row['seconds']:.3g} | {row['peak']:,.0f} | {error} | {row['valid']} |"
+    valid = "" if ours else f"; {row['valid']}"
+    return f"{before}{row['seconds']:.3g} s, {row['peak']:,.0f} MiB, {error}{valid}"
 
 
 def wrapped(text: str, bullet: str = "") -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib.metadata import version as version_of
+from pathlib import Path
 from typing import Any
 
 import typer.main
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 project = "tallytree"
@@ -87,6 +90,32 @@ class CommandLine(SphinxDirective):
         return found
 
 
+class PicturesForScreens(SphinxTransform):
+    """A page names `x.png`. Where `x-narrow.png` or `x-dark.png` lie beside it, narrow or dark screens show these."""
+
+    default_priority = 200  # before images are collected
+
+    def apply(self, **_: Any) -> None:
+        """Put each picture's variants beside it, with the classes of `site.css` and of the theme."""
+        page = Path(self.env.doc2path(self.env.docname)).parent
+        for image in list(self.document.findall(nodes.image)):
+            image.replace_self([*self._variants(image, page)])
+
+    def _variants(self, image: nodes.image, page: Path) -> Iterator[nodes.image]:
+        stem, dot, ending = image["uri"].rpartition(".")
+        sizes = [size for size in ("", "-narrow") if (page / f"{stem}{size}.{ending}").is_file()]
+        for size in sizes:
+            schemes = [scheme for scheme in ("", "-dark") if (page / f"{stem}{size}{scheme}.{ending}").is_file()]
+            for scheme in schemes:
+                variant = image.deepcopy()
+                variant["uri"] = f"{stem}{size}{scheme}{dot}{ending}"
+                variant["classes"] += ["narrow" if size else "wide"] if len(sizes) > 1 else []
+                variant["classes"] += ["only-dark" if scheme else "only-light"] if len(schemes) > 1 else []
+                yield variant
+        if not sizes:
+            yield image
+
+
 def _bars_as_they_are(
     _app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
@@ -97,4 +126,5 @@ def _bars_as_they_are(
 def setup(app: Sphinx) -> None:
     """Add the directive of the command line, and what docstrings need."""
     app.add_directive("command-line", CommandLine)
+    app.add_transform(PicturesForScreens)
     app.connect("autodoc-process-docstring", _bars_as_they_are)

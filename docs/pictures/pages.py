@@ -1,12 +1,17 @@
-"""Takes the pictures of reports and of the explorer in the gallery: `python docs/pictures/pages.py [NAME …]`.
+"""Takes the pictures of reports and of the explorer on the pages: `python docs/pictures/pages.py [NAME …]`.
 
-In Debian's Chromium. Releases of made-up people, with fixed noise, so that the pictures are the same each time; but
-that of the first tutorial, README and home page (`first`), whose noise is fresh. Names of pictures choose some of them.
+In Debian's Chromium, wide and narrow. The pictures of the gallery are of releases of made-up people with fixed noise.
+Those of the tutorials are of the releases that the blocks of their pages make, whose noise is fresh, as is that of
+`first` (README, home page, first tutorial), which is taken in the dark too. Names of pictures choose some of them.
 """
 
 import json
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -22,13 +27,21 @@ from tallytree._explore.opening import write_static
 from tallytree._report import write_report
 
 DATA, HOMES = commutes(60_000), households(4_000)
+TUTORIALS = Path(__file__).parents[1] / "tutorials"
+FOLLOWED = [
+    ("mobility", "traffic", "out/traffic/2026-11-16", "#at=3.59,0.0,0.0,0.0&by=3,0,1,0"),
+    ("statistical-office", "residents", "residents", "#at=3.0,0.0,0.0&by=3,1,1"),
+    ("statistical-office", "homes", "homes", ""),
+]
+"""A tutorial, the name of a picture, the release's folder, and the view of the explorer, if it is shown."""
 LEVELS = ["region", "province", "municipality"]
 TOWNS = tt.Hierarchy.from_table(DATA.municipalities, levels=LEVELS)
 SIDES = {side: [f"{side}_{level}" for level in LEVELS] for side in ("origin", "destination")}
 PEOPLE = DATA.commutes.select(SIDES["origin"]).rename_columns(LEVELS)
 PUBLISHER = {"publisher": "Office of Meridia", "contact": "data@office.example", "status": "final", "period": "2025"}
-NARROW = (390, 628)
+NARROW, TALL = (390, 628), (390, 950)
 Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 AGES = [f"{age}-{age + 9}" for age in range(0, 80, 10)] + ["80+"]
 
 
@@ -75,12 +88,42 @@ def releases() -> Iterator[tuple[str, tt.Release, str, list[str]]]:
     yield "sizes", sizes, "#at=2.1", []
 
 
-def _address(folder: Path) -> str:
-    return (folder / "report.html").as_uri()
+def follow(page: Path, folder: Path) -> None:
+    """Run the blocks of a page in a folder."""
+    sys.path.append(str(TUTORIALS.parents[1] / "tests"))
+    from helpers.pages import blocks
+
+    names: dict[str, Any] = {}
+    programs = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.kind == "python":
+            with chdir(folder):
+                exec(compile(block.text, page, "exec"), names)  # noqa: S102 (the page's own code)
+        elif named := re.match(r"# (\S+\.yaml)\n", block.text):
+            (folder / named[1]).write_text(block.text, encoding="utf-8")
+        elif block.kind in ("sh", "console"):
+            lines = block.text.replace("\\\n", " ").splitlines()
+            typed = "\n".join(line[2:] for line in lines if line.startswith("$ "))
+            command = ["/bin/bash", "-euc", typed or block.text]
+            subprocess.run(command, cwd=folder, env=programs, check=True)  # noqa: S603
+
+
+def shown(browser: Browser, folder: Path, name: str, view: str, maps: list[str]) -> None:
+    """Take the pictures of a release's report and of its explorer."""
+    out = folder.with_name(f"{folder.name}-page")
+    write_static(folder, out, maps, None)
+    explorer, report = (out / "index.html").as_uri() + view, (folder / "report.html").as_uri()
+    if view:
+        _take(browser, explorer, f"explorer-{name}", (1120, 840))
+        _take(browser, explorer, f"explorer-{name}-narrow", TALL)
+    for scheme in SCHEMES if name == "first" else SCHEMES[:1]:
+        dark = "" if scheme == "light" else "-dark"
+        _take(browser, report, f"report-{name}{dark}", (1120, 590), scheme)
+        _take(browser, report, f"report-{name}-narrow{dark}", NARROW, scheme)
 
 
 def _take(browser: Browser, address: str, name: str, size: tuple[int, int], scheme: Scheme = "light") -> None:
-    scale = 2 if size == NARROW else 1
+    scale = 2 if size[0] == NARROW[0] else 1
     viewport: Any = {"width": size[0], "height": size[1]}
     page = browser.new_page(viewport=viewport, color_scheme=scheme, device_scale_factor=scale)
     page.goto(address)
@@ -91,22 +134,23 @@ def _take(browser: Browser, address: str, name: str, size: tuple[int, int], sche
 
 def main() -> None:
     """Take the pictures."""
+    asked = sys.argv[1:]
     with TemporaryDirectory() as place, sync_playwright() as started:
         browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         shapes = Path(place) / "municipalities.geojson"
         shapes.write_text(json.dumps(DATA.boundaries), encoding="utf-8")
         for name, release, view, levels in releases():
-            if sys.argv[1:] and name not in sys.argv[1:]:
-                continue
-            folder, out = release.save(Path(place) / name), Path(place) / f"{name}-page"
-            write_static(folder, out, [f"{level}={shapes}" for level in levels], None)
-            write_report(release, folder / "report.html")
-            _take(browser, (out / "index.html").as_uri() + view, f"explorer-{name}", (1120, 840))
-            _take(browser, _address(folder), f"report-{name}", (1120, 590))
-            if name == "first":
-                _take(browser, _address(folder), "report-first-dark", (1120, 590), "dark")
-                _take(browser, _address(folder), "report-first-narrow", NARROW)
-                _take(browser, _address(folder), "report-first-narrow-dark", NARROW, "dark")
+            if not asked or name in asked:
+                folder = release.save(Path(place) / name)
+                write_report(release, folder / "report.html")
+                shown(browser, folder, name, view, [f"{level}={shapes}" for level in levels])
+        for page, name, folder_name, view in FOLLOWED:
+            if not asked or name in asked:
+                bench = Path(place) / page
+                if not bench.exists():
+                    bench.mkdir()
+                    follow(TUTORIALS / f"{page}.md", bench)
+                shown(browser, bench / folder_name, name, view, [])
         browser.close()
 
 

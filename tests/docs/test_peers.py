@@ -47,9 +47,19 @@ def test_where_a_peer_is_better_comes_first(program, results):
     rows[task.title, task.programs[1].name]["seconds"] = 1.0
     assert program.better(task, rows) == [f"{task.title}: {task.programs[1].name} takes 0.50 of our time."]
     page = program.page(results)
-    assert page.index("## Where a peer is better") < page.index(f"## {task.title}")
+    assert page.index("## Where a peer is better") < page.index(f"| {task.title}")
+
+
+def test_peers_of_which_the_same_is_true_are_in_one_sentence(program):
+    task = program.TASKS[0]
+    ours = {"seconds": 2.0, "peak": 100.0, "error": 1.0, "standard_error": 0.1}
+    rows = {(task.title, one.name): dict(ours) for one in task.programs}
+    for peer in task.programs[1:]:
+        rows[task.title, peer.name]["peak"] = 50.0
+    names = " and ".join(peer.name for peer in task.programs[1:])
+    assert program.better(task, rows) == [f"{task.title}: each of {names} needs 50 MiB, where we need 100."]
 
 
 def test_a_program_that_failed_is_shown_with_its_reason(program):
-    line = program.line(program.TASKS[0].programs[1], {"failed": "cannot be installed"})
-    assert line == "| OpenDP | – | – | – | cannot be installed |"
+    shown = program.figures(program.TASKS[0].programs[1], {"failed": "cannot be installed"})
+    assert shown == "OpenDP: cannot be installed"
