@@ -1,8 +1,8 @@
 """Takes the pictures of reports and of the explorer on the pages: `python docs/pictures/pages.py [NAME …]`.
 
-In Debian's Chromium, wide and narrow. The pictures of the gallery are of releases of made-up people with fixed noise.
-Those of the tutorials are of the releases that the blocks of their pages make, whose noise is fresh, as is that of
-`first` (README, home page, first tutorial), which is taken in the dark too. Names of pictures choose some of them.
+In Debian's Chromium. The pictures of the gallery are of releases of made-up people with fixed noise. Those of the
+tutorials are of the releases that the blocks of their pages make, whose noise is fresh, as is that of `first` (README,
+home page, first tutorial). Its report is taken narrow and in the dark too. Names of pictures choose some of them.
 """
 
 import json
@@ -39,7 +39,7 @@ TOWNS = tt.Hierarchy.from_table(DATA.municipalities, levels=LEVELS)
 SIDES = {side: [f"{side}_{level}" for level in LEVELS] for side in ("origin", "destination")}
 PEOPLE = DATA.commutes.select(SIDES["origin"]).rename_columns(LEVELS)
 PUBLISHER = {"publisher": "Office of Meridia", "contact": "data@office.example", "status": "final", "period": "2025"}
-NARROW, TALL = (390, 628), (390, 950)
+NARROW = (390, 628)
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 AGES = [f"{age}-{age + 9}" for age in range(0, 80, 10)] + ["80+"]
@@ -115,11 +115,11 @@ def shown(browser: Browser, folder: Path, name: str, view: str, maps: list[str])
     explorer, report = (out / "index.html").as_uri() + view, (folder / "report.html").as_uri()
     if view:
         _take(browser, explorer, f"explorer-{name}", (1120, 840))
-        _take(browser, explorer, f"explorer-{name}-narrow", TALL)
     for scheme in SCHEMES if name == "first" else SCHEMES[:1]:
         dark = "" if scheme == "light" else "-dark"
         _take(browser, report, f"report-{name}{dark}", (1120, 590), scheme)
-        _take(browser, report, f"report-{name}-narrow{dark}", NARROW, scheme)
+        if name == "first":
+            _take(browser, report, f"report-{name}-narrow{dark}", NARROW, scheme)
 
 
 def _take(browser: Browser, address: str, name: str, size: tuple[int, int], scheme: Scheme = "light") -> None:
