@@ -40,7 +40,6 @@ budget: {epsilon: 0.5}
 neighboring: add_remove
 """
 ELSEWHERE = {
-    "how-to/evaluate.md": "tests/lab/compare/test_documentation.py",
     "how-to/trees.md": "tests/lab/datasets/test_health.py",
     "reference/datasets.md": "tests/lab/compare/test_documentation.py",
 }
