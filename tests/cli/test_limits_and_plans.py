@@ -1,7 +1,6 @@
 """`tallytree limit` on strict ledgers and raised limits, and `tallytree ledger plan`."""
 
 import json
-import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -94,10 +93,3 @@ def test_files_with_the_names_of_commands_are_listed_by_their_paths(ledger, outp
     assert output("ledger", "--json", "plan").startswith("{")
     assert "--runs" in output("ledger", "plan", "--help")
     assert run("ledger").exit_code == 2
-
-
-def test_the_page_on_the_ledger_shows_what_a_plan_says(ledger, output):
-    page = (Path(__file__).resolve().parents[2] / "docs/how-to/ledger.md").read_text(encoding="utf-8")
-    ((command, shown),) = re.findall(r"^\$ tallytree (ledger plan .*)\n((?:(?!```).*\n)+)```", page, re.MULTILINE)
-    ledger.set_limit("commutes", tt.Budget(rho=0.7), **TERMS)
-    assert output(*command.split()) == shown

@@ -16,11 +16,16 @@ from tallytree.spec import (
     ProductSpec,
     load_spec,
 )
+from tallytree.spec.sections import PrivateMaximumSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+SHOWN = "counts"
+"""The example that the page shows; the site includes the others from their files."""
+COUNTING = {"count", "distinct", "unlisted"}
+"""Keys that counts, flows and tables share, as far as they have them; they are documented once."""
 
 
 # --- The documentation ---
@@ -30,7 +35,11 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 def test_an_example_is_a_spec_and_is_in_the_documentation(path):
     assert load_spec(path).statistic == {"health": "counts"}.get(path.stem, path.stem)
     page = (ROOT / "docs/reference/spec.md").read_text(encoding="utf-8")
-    assert f"```yaml\n{path.read_text(encoding='utf-8')}```" in page
+    if path.stem == SHOWN:
+        assert f"```yaml\n{path.read_text(encoding='utf-8')}```" in page
+    else:
+        assert f":::{{literalinclude}} ../../examples/{path.name}\n" in page
+        assert f"[{path.name}](../../examples/{path.name})" in page
 
 
 def test_there_is_an_example_of_every_statistic():
@@ -46,19 +55,27 @@ def documented(title):
         for line in section.splitlines()
         if line.startswith("| `")
     ]
-    return {key: default for key, _, default, _ in rows}
+    return {key.strip("` "): default for keys, _, default, _ in rows for key in keys.split(",")}
 
 
 def test_every_key_is_documented_and_says_what_to_give():
-    # `contributions` is documented with them, as a key of every statistic but households.
-    shared = set.intersection(*(set(model.model_fields) for model in SPECS.values())) | {"contributions"}
+    # These are documented with them, as keys of every statistic but households (the first) or flows.
+    nearly = {"contributions", "records", "hierarchy"}
+    shared = set.intersection(*(set(model.model_fields) for model in SPECS.values())) | nearly
+    own = {name: set(model.model_fields) - shared - COUNTING for name, model in SPECS.items()}
+    assert own["counts"] == set()
+    for name, model in SPECS.items():
+        counting = {"counts": COUNTING, "flows": COUNTING, "tables": COUNTING - {"unlisted"}}.get(name, set())
+        assert set(model.model_fields) & COUNTING == counting
     tables: list[tuple[str, type[BaseModel], set[str]]] = [
-        ("Of every statistic", SPECS["counts"], shared - {"records", "hierarchy"}),
-        *((f"Of `{name}`", model, set(model.model_fields) - shared) for name, model in SPECS.items()),
+        ("Of every statistic", SPECS["counts"], shared),
+        ("Of `counts`, `flows` and `tables`", SPECS["counts"], COUNTING),
+        *((f"Of `{name}`", model, own[name]) for name, model in SPECS.items() if own[name]),
         ("Of `hierarchy`, `origins`, `destinations`", HierarchySpec, set(HierarchySpec.model_fields)),
         ("Of `hierarchy` with several attributes", ProductSpec, set(ProductSpec.model_fields)),
         ("Of `budget`", BudgetSpec, set(BudgetSpec.model_fields)),
         ("Of `contributions`", ContributionsSpec, set(ContributionsSpec.model_fields)),
+        ("Of `max_group_size`", PrivateMaximumSpec, set(PrivateMaximumSpec.model_fields)),
         ("Of `mechanism`", MechanismSpec, set(MechanismSpec.model_fields)),
         ("Of `engine`", EngineSpec, set(EngineSpec.model_fields)),
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 from tallytree.datasets.health import health
 from typer.testing import CliRunner
 
@@ -92,7 +93,9 @@ def test_the_documented_example_runs_and_its_tables_are_those_of_the_spec(tmp_pa
     assert str(LEVELS) in ran.stdout
     (tmp_path / "examples").mkdir()
     shutil.copy(EXAMPLE, tmp_path / "examples")
-    assert "tallytree check examples/health.yaml" in text
+    shown = re.findall(r"^```yaml\n# health.yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    example = EXAMPLE.read_text(encoding="utf-8").replace("../health/", "health/")  # the page's is beside the folder
+    assert [yaml.safe_load(each) for each in shown] == [yaml.safe_load(example)]
     spec, out = str(tmp_path / "examples" / "health.yaml"), tmp_path / "out"
     checked = CliRunner().invoke(app, ["check", spec])
     assert checked.exit_code == 0, checked.output

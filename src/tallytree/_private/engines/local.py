@@ -49,18 +49,13 @@ class Local:
     name: ClassVar[str] = "local"
     software: ClassVar[tuple[str, ...]] = ("duckdb",)
     support: ClassVar[dict[str, str]] = {
-        "records, flows, tables, group sizes, rows of groups": "yes",
-        "contribution bounds, distinct people, people by their records": "yes",
-        "Parquet file, folder, glob": "DuckDB scans the columns needed",
+        "Parquet files": "scanned by DuckDB",
         "CSV files": "streamed",
-        "address of files (`s3://…`, `hdfs://…`)": "streamed",
-        "pandas, polars or Arrow table, record batches, DuckDB relation": "in memory, or streamed",
+        "address of files (`s3://…`)": "streamed",
+        "table in memory, record batches, DuckDB relation": "in memory, or streamed",
         "Spark data frame": "fetched to this machine",
         "group's id": "text, integer, decimal, date, time, timestamp, binary, UUID",
         "person's id": "text, integer, UUID",
-        "records larger than memory": "spilled to `temp_directory`",
-        "with `memory`, bands of counts and flows that go down": "one after the other",
-        "with `memory`, bands of group sizes": "one after the other",
     }
 
     def __post_init__(self) -> None:

@@ -30,8 +30,6 @@ _ALWAYS = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "false", "spar
 
 _FILES = re.compile(r"[/\\*?\[]|\.(parquet|pq|csv|csv\.gz)$", re.IGNORECASE)
 
-BANDS = "on the executors, written by the driver"
-
 _OF_BOUNDS, _OF_BANDS = ("pyarrow", "numpy"), ("pyarrow", "numpy", "numba", "tallytree")
 """Modules that workers import for contribution bounds, and for bands."""
 
@@ -70,19 +68,14 @@ class Spark:
     name: ClassVar[str] = "spark"
     software: ClassVar[tuple[str, ...]] = ("pyspark", "sqlglot")
     support: ClassVar[dict[str, str]] = {
-        "records, flows, tables, group sizes, rows of groups": "yes",
-        "contribution bounds, distinct people, people by their records": "yes",
-        "Parquet file, folder, glob": "executors scan the columns needed; the path must be the same on each",
+        "Parquet files": "scanned by the executors, under one path",
         "CSV files": "read on the driver, into memory",
-        "pandas, polars or Arrow table, record batches, DuckDB relation": "sent from the driver, through memory",
+        "table in memory, record batches, DuckDB relation": "sent from the driver, through memory",
         "Spark data frame": "its query runs on the executors",
         "name of a table in Spark's catalog": "its query runs on the executors",
-        "address of files (`s3://…`, `hdfs://…`)": "read on the driver, into memory; or give a data frame of them",
+        "address of files (`s3://…`)": "read on the driver, into memory",
         "group's id": "text, integer, decimal without places, date",
         "person's id": "text, integer",
-        "records larger than memory": "on the executors, which spill to `spark.local.dir`",
-        "with `memory`, bands of counts and flows that go down": BANDS,
-        "with `memory`, bands of group sizes": BANDS,
     }
 
     def __post_init__(self) -> None:

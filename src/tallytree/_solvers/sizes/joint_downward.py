@@ -1,6 +1,6 @@
 """The downward step of `joint_families`: a parent's integer tail counts are shared out among its children.
 
-`docs/methods/group-sizes.md` gives the reasons. Source: ours.
+`docs/explanation/joint.md` gives the reasons. Source: ours.
 """
 
 from __future__ import annotations

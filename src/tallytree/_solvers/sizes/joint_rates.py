@@ -2,7 +2,7 @@
 
 Sums of raw cells are unbiased, however many are added up, where sums of estimates that cannot fall below 0 are not. So
 the rates of the root come from the sums over the whole tree. The rates of children are those of their parent, shared in
-proportion to what their own cells and those below them show. `docs/methods/group-sizes.md` gives the reasons.
+proportion to what their own cells and those below them show. `docs/explanation/joint.md` gives the reasons.
 Source: ours.
 """
 

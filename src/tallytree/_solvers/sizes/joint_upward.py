@@ -1,6 +1,6 @@
 """The upward step of `joint_families`: estimates from each node's own cells, combined with those from the cells below.
 
-`docs/methods/group-sizes.md` gives the reasons. Source: ours.
+`docs/explanation/joint.md` gives the reasons. Source: ours.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def account_line(dataset: Standing, ledger: Path) -> str:
 
 
 def ledger_json(books: Books) -> str:
-    """The ledger as JSON; `docs/how-to/ledger.md` explains the keys."""
+    """The ledger as JSON: what is spent is rounded up, what remains is rounded down, and `exact` has the fractions."""
     plain = {
         "strict": books.strict,
         "events": books.events,

@@ -198,10 +198,6 @@ class ReleaseView:
         """Whether tables have rows that say how much is not listed: a row of a table then may name fewer columns."""
         return lists_remainders(self.statement)
 
-    def is_listed(self, table: PublishedTable, places: Sequence[TreePlace]) -> bool:
-        """Whether the row of a table that is about these places is about nodes of the table's level."""
-        return all(place.named == named for place, named in zip(places, table.named, strict=True))
-
     def places(self, table: PublishedTable, rows: pa.Table) -> list[tuple[TreePlace, ...]]:
         """Per row of a slice of the table, and side, the place that it names."""
         columns = []
