@@ -39,16 +39,12 @@ max_group_size: 9
 budget: {epsilon: 0.5}
 neighboring: add_remove
 """
-ELSEWHERE = {
-    "how-to/evaluate.md": "tests/lab/compare/test_documentation.py",
-}
-"""Pages whose blocks other tests run."""
 OWN_PROCESS = "how-to/large-data.md"
 """Each block of its Python is run by a process of its own: a Spark session lasts as long as its process."""
 PAGES = sorted(
     name
     for page in DOCS.rglob("*.md")
-    if (name := page.relative_to(DOCS).as_posix()) not in ELSEWHERE and not name.startswith("gallery/")
+    if not (name := page.relative_to(DOCS).as_posix()).startswith("gallery/")
     if {block.kind for block in blocks(page.read_text(encoding="utf-8"))} & {"console", "sh", "python", "yaml"}
 )
 
@@ -171,8 +167,5 @@ def test_outputs_are_compared_on_every_page_that_has_some():
         assert not kinds or name in PAGES, f"{name}: the test that runs its blocks does not compare outputs"
 
 
-def test_pages_that_others_run_exist_and_so_do_their_tests():
-    for page, test in ELSEWHERE.items():
-        assert (DOCS / page).is_file(), page
-        assert (DOCS.parent / test).is_file(), test
+def test_the_page_with_a_process_of_its_own_is_run():
     assert OWN_PROCESS in PAGES
