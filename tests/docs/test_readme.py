@@ -78,3 +78,14 @@ def test_documented_pages_link_to_each_other():
     for page in [*REPOSITORY.glob("docs/**/*.md"), REPOSITORY / "benchmarks" / "README.md"]:
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             assert "://" in link or (page.parent / link).exists(), f"{page}: {link}"
+
+
+@pytest.mark.parametrize("name", ["first", "mobility", "statistical-office"])
+def test_a_tutorial_installs_as_the_readme_does_but_for_its_extras(name):
+    def commands(text):
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+        return [re.sub(r"\[[a-z,]+\]", "", line) for line in lines if line.startswith(("make wheel", "pip install"))]
+
+    page = (REPOSITORY / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+    (installing,) = [block.text for block in blocks(page) if block.kind == "text"]
+    assert commands(installing) == commands("".join(block.text for block in in_readme())) != []
