@@ -3,6 +3,7 @@
 What a block prints is compared with the `output` below it (`helpers/pages.py`).
 """
 
+import codeop
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from helpers.pages import blocks, check
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DROPPED = ("VIRTUAL_ENV", "PYTHONPATH", "TALLYTREE_REPORT")  # what a newcomer does not have
+TUTORIALS = ("first", "mobility", "statistical-office")
 NOT_RUN_HERE = "make test"  # it is what runs this
 
 
@@ -80,7 +82,7 @@ def test_documented_pages_link_to_each_other():
             assert "://" in link or (page.parent / link).exists(), f"{page}: {link}"
 
 
-@pytest.mark.parametrize("name", ["first", "mobility", "statistical-office"])
+@pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_installs_as_the_readme_does_but_for_its_extras(name):
     def commands(text):
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
@@ -89,3 +91,24 @@ def test_a_tutorial_installs_as_the_readme_does_but_for_its_extras(name):
     page = (REPOSITORY / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
     (installing,) = [block.text for block in blocks(page) if block.kind == "text"]
     assert commands(installing) == commands("".join(block.text for block in in_readme())) != []
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/tutorials/{name}.md" for name in TUTORIALS)])
+def test_python_blocks_can_be_typed_line_by_line(page):
+    """A prompt wants an empty line after the body of a loop, which a file does not need."""
+    written = [
+        block.text for block in blocks((REPOSITORY / page).read_text(encoding="utf-8")) if block.kind == "python"
+    ]
+    assert written
+    for text in written:
+        typed = []
+        for line in [*text.splitlines(), ""]:
+            typed.append(line)
+            if codeop.compile_command("\n".join(typed)) is not None:
+                typed = []
+        assert typed == []
+
+
+def test_a_loop_without_an_empty_line_below_it_cannot_be_typed():
+    with pytest.raises(SyntaxError):
+        codeop.compile_command("for x in y:\n    x\nprint()")

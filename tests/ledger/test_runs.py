@@ -120,7 +120,7 @@ def test_a_run_that_is_made_again_needs_no_room(ledger):
     [
         (STATISTICS, MONDAY, OTHER_STATISTICS, "its statistics differ: the records, or the secret"),
         (STATISTICS, replace(MONDAY, plan=OTHER_PLAN), STATISTICS,
-         "its plan differs: the spec, a public table or the version of the software"),
+         "its plan differs: the spec, a public table, the version of the software, or whether a secret was given"),
         (STATISTICS, MONDAY, None, "no secret was given, so the same release cannot be made again"),
         (None, MONDAY, STATISTICS, "that one was made without a secret, so the same release cannot be made again"),
         (None, MONDAY, None, "that one was made without a secret, so the same release cannot be made again"),

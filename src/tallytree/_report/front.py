@@ -15,7 +15,7 @@ from typing import Any
 from tallytree._report.reading import PublishedError
 from tallytree._report.risk import of_hundred
 from tallytree._report.wording import listed, name, off, plural, what_is_counted, whole
-from tallytree.release.counted_unit import counted_noun
+from tallytree.release.counted_unit import counted_noun, counted_unit
 from tallytree.release.described import description_of
 from tallytree.release.quality import STANDARD
 from tallytree.release.statement import CHECKED
@@ -77,7 +77,7 @@ class FrontPage:
         period: what time it is about.
         what: what was published, in a sentence.
         number: how many there are in all.
-        unit: of what.
+        unit: of what, with the bound where one is enforced.
         error: how far off that number is.
         left_out: that records were left out, and which.
         verdict: which numbers can be used.
@@ -126,7 +126,7 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
         period=period_words(which.get("period")),
         what=_what(view),
         number=number,
-        unit=noun if number else "",
+        unit=name(counted_unit(statement)) if number else "",
         error=error,
         left_out=_left_out(statement),
         verdict=verdict(errors, noun, tables=view.statistic == "tables"),

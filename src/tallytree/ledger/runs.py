@@ -68,14 +68,14 @@ def check_run_is_new(earlier: Sequence[Entry], posting: Posting, *, secret: bool
     last = earlier[-1]
     if last.revises != posting.revises:
         why = "that one is a revision" if posting.revises is None else "that one is not the release that it revises"
-    elif last.plan is None or last.plan != posting.plan:
-        why = "its plan differs: the spec, a public table or the version of the software"
-    elif not _of_period(last, posting):
-        why = f"its period differs: that one is of {last.period}"
-    elif last.statistics is None:
+    elif last.statistics is None:  # before the plan, which a secret changes
         why = "that one was made without a secret, so the same release cannot be made again"
     elif not secret:
         why = "no secret was given, so the same release cannot be made again"
+    elif last.plan is None or last.plan != posting.plan:
+        why = "its plan differs: the spec, a public table, the version of the software, or whether a secret was given"
+    elif not _of_period(last, posting):
+        why = f"its period differs: that one is of {last.period}"
     else:
         why = "its statistics differ: the records, or the secret"
     raise ValueError(
