@@ -135,7 +135,7 @@ def _start(lattice: Lattice, targets: FloatArray, zero: BoolArray) -> FloatArray
         return np.asarray((targets[:, place] + pattern) * possible[place], dtype=np.float64)
     if len(targets) > 1:
         return None
-    return np.asarray(~zero, dtype=np.float64)[None, :]
+    return np.asarray(~lattice.whole.holds_all(zero, lattice.finest), dtype=np.float64)[None, :]
 
 
 def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], bool, int]]:
