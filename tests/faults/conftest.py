@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,10 @@ def sampled(faults, stride):
     return [*faults][date.today().toordinal() % stride :: stride]
 
 
+MOST_HUNG = 1
+"""Commands of a test process that may hang; in 430 runs one after the other, none did."""
+
+
 class Faults:
     """Runs commands of tallytree in children of a warm process.
 
@@ -35,6 +40,7 @@ class Faults:
         below: the folder whose files' system calls are numbered and may fail.
         log: what the last command wrote to standard error.
         environment: variables of the commands, besides those of the process.
+        hung: the faults after which a command without memory did not end.
     """
 
     def __init__(self, injector, root, words):
@@ -45,6 +51,7 @@ class Faults:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root, env=environment, bufsize=1,
         )  # fmt: skip
         self.below, self._start, self._log, self.environment = root / "below", root / "start", root / "errors", {}
+        self.hung = []
 
     def begin(self):
         """Empty the folder, for another test."""
@@ -134,7 +141,10 @@ class Faults:
             assert status in (-9, 0), (fault, log)
         elif "memory" in fault[0]:
             # NumPy and Arrow do not check each request of their own: then the process ends, which is as a kill is.
-            assert status in (0, 5, -6, -11), (fault, status, log)
+            # Seldom a library waits for ever for its own thread (docs/how-to/runs.md): ended by SIGALRM, as a kill is.
+            self.hung += [fault] if status == -signal.SIGALRM else []
+            assert len(self.hung) <= MOST_HUNG, (self.hung, log)
+            assert status in (0, 5, -6, -11, -signal.SIGALRM), (fault, status, log)
             assert status != 5 or (log.count("error: ") == 1 and "memory" in log.lower()), (fault, log)
         elif fault[0] == "gone" and status:
             assert "error: " not in log, (fault, log)

@@ -9,6 +9,7 @@ the number of `requests` for memory). With the word `views` as an argument it al
 import atexit
 import contextlib
 import ctypes
+import faulthandler
 import functools
 import gc
 import json
@@ -35,6 +36,7 @@ def run_in_child(injector, asked):
     os.dup2(output, 1)
     os.dup2(log, 2)
     signal.alarm(SECONDS)
+    faulthandler.dump_traceback_later(SECONDS - 5, file=log)  # says where it hangs
     sys.argv = ["tallytree", *asked["argv"]]
     os.environ.update(asked["environment"])
     os.chdir(asked["below"])
