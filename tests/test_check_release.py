@@ -231,6 +231,7 @@ def run(*arguments):
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_the_ledgers_entry_is_compared(tmp_path):
     ledger = tt.ledger.Ledger(tmp_path / "ledger.db")
     release = counts(ledger=ledger, dataset="people")

@@ -84,6 +84,7 @@ def test_csv_keys_are_text():
     assert tree.leaf_table().to_pydict() == {"code": ["007", "7"]}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), min_size=1, max_size=30, unique=True))
 def test_any_text_is_a_label_and_numbering_is_consistent(rows):
     tree = tt.Hierarchy.from_table(pa.table({"a": [r[0] for r in rows], "b": [r[1] for r in rows]}), ["a", "b"])

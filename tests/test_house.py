@@ -86,6 +86,7 @@ def test_no_mechanism_or_solver_gets_around_the_import_contracts(folder):
     assert named(around) == []
 
 
+@pytest.mark.slow
 def test_the_papers_solver_packages_are_imported_only_beside_the_papers_solvers():
     users = [path for path, tree in parsed(SOURCE).items() if SOLVER_PACKAGES & set(imported(tree))]
     assert users
@@ -111,6 +112,7 @@ def test_the_contracts_that_list_private_modules_list_all_of_them():
         assert {name.rsplit(".", 1)[1] for name in listed} == there
 
 
+@pytest.mark.slow
 def test_a_class_name_has_one_meaning():
     """But `counts.LeastSquares` and `tables.LeastSquares`, which users know by their packages."""
     places = {}
@@ -198,6 +200,7 @@ def messages(tree):
                 )
 
 
+@pytest.mark.slow
 def test_every_message_is_recognised_as_one_of_ours():
     """Others are withheld at the command line, since they may quote a record."""
     unknown = [

@@ -47,6 +47,7 @@ def test_every_method_has_a_call_here():
     assert MODULES.keys() == CALLS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("start", STARTS)
 def test_a_method_works_in_a_process_that_has_imported_nothing_else(name, start, areas, tmp_path):

@@ -153,6 +153,7 @@ COUNTS = [tt.counts.LeastSquares(), tt.counts.TopDown(), tt.counts.LeafGaussian(
 PURE, APPROXIMATE = tt.Budget(epsilon=2), tt.Budget(epsilon=2, delta=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "budget"),
     [*((mechanism, PURE) for mechanism in COUNTS[:-1]), *((mechanism, APPROXIMATE) for mechanism in COUNTS)],

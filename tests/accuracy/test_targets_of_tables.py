@@ -60,6 +60,7 @@ def least_of_a_grid(sides, wanted, *, gaussian):
     return least
 
 
+@pytest.mark.slow
 @given(
     towns=st.lists(st.integers(1, 4), min_size=1, max_size=3).filter(lambda towns: sum(towns) > len(towns) > 1),
     targets=st.lists(st.sampled_from([None, 20.0, 30.0, 60.0, 100.0]), min_size=3, max_size=3).filter(any),
@@ -111,6 +112,7 @@ def std_devs(plan):
     return {row["level"]: row["std_dev"] for row in plan.levels}
 
 
+@pytest.mark.slow
 def test_a_target_beside_other_wishes_takes_the_budget_that_it_needs_and_no_more(spec):
     """With the shares of the spec's own wishes the same target needs more than 1.5 times as much."""
     target = {("county", "sex"): 10}
@@ -132,6 +134,7 @@ def test_a_target_beside_other_wishes_takes_the_budget_that_it_needs_and_no_more
     assert std_devs(again) == reached
 
 
+@pytest.mark.slow
 def test_the_written_spec_has_the_precision(spec):
     chosen = str(spec.parent / "chosen.yaml")
     arguments = ["plan", str(spec), "--target", "county,sex=10", "--mechanism", "LeastSquares"]

@@ -126,6 +126,7 @@ def planned_tables(sides, budget=BUDGET, **options):
     return plan_tables(TablesArguments("absent", tt.Product(sides), budget, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
 def test_tables_are_simulated_on_a_public_table_and_on_a_release(sides, neighboring, tmp_path):
     planned = planned_tables(sides, neighboring=neighboring)

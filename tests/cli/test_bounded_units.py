@@ -105,6 +105,7 @@ def test_exports_name_it(folder, output, release):
     assert bound_sentence(release.statement) in text
 
 
+@pytest.mark.slow
 @pytest.mark.needs("altair", "vl_convert", "jinja2")
 def test_the_report_names_it(folder, output, release):
     output("report", "out")

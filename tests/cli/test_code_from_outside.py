@@ -106,6 +106,7 @@ def test_python_allows_code_by_an_argument(folder):
     assert tt.plan("broken.yaml", allow_code=True).mechanism == "OnlyHere"
 
 
+@pytest.mark.slow
 def test_a_release_by_code_is_checked_made_read_and_replicated(folder, run, output, refusal):
     said = output("check", "counts.yaml", "--allow-code")
     assert "is code from outside, not audited by tallytree" in said

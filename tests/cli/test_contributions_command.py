@@ -129,6 +129,7 @@ def test_a_spec_may_leave_the_bound_to_the_release(output, auto):
     assert [entry.max_contributions for entry in Ledger(auto / "l.db").entries("d")] == [30]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("altair", "vl_convert", "jinja2")
 def test_the_report_names_the_chosen_bound(output, auto):
     output("release", "auto.yaml", "--out", "out")

@@ -230,6 +230,7 @@ def test_a_release_of_other_numbers_is_not_revised(tmp_path):
         tt.release_counts(records, areas, tt.Budget(epsilon=1), revises=3, **terms)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("altair", "vl_convert", "jinja2")
 def test_the_report_of_a_revision_names_what_it_takes_the_place_of(folder, output):
     for made in (MADE, REVISED):

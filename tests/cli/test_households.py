@@ -65,6 +65,7 @@ def test_release_shows_what_was_published_of_both_parts(run, folder, tmp_path):
     assert isinstance(tt.Release.load(tmp_path / "made"), tt.HouseholdsRelease)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("altair", "vl_convert", "jinja2")
 def test_each_part_has_a_report_of_its_own(output, refusal, folder, tmp_path):
     shutil.copytree(folder / "out", tmp_path / "out")

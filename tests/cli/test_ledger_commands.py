@@ -274,6 +274,7 @@ def start(*arguments, program="from tallytree.cli import main; main()"):
     )
 
 
+@pytest.mark.slow
 def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder, output, refusal):
     output("limit", "ledger.db", "people", "--epsilon", "0.5", "--neighboring", "add_remove")
     program = (
@@ -297,6 +298,7 @@ def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder, outp
     assert message.startswith("budget: epsilon 0.5 is more than the ")
 
 
+@pytest.mark.slow
 def test_two_releases_at_once_cannot_both_pass(folder, output):
     output("limit", "ledger.db", "people", "--epsilon", "0.9", "--neighboring", "add_remove")
     both = [start("release", "counts.yaml", "--out", f"out{i}", *HERE) for i in range(2)]

@@ -102,6 +102,7 @@ def test_a_stand_in_is_simulated(folder, output):
     assert "will be unreliable;" not in shown
 
 
+@pytest.mark.slow
 def test_the_advice_is_shown_and_is_in_the_json(folder, output):
     rows = pq.read_table("last.parquet").drop_columns(["count"])
     pq.write_table(rows.append_column("count", pa.array([900] * 3 + [6] * 3)), "few.parquet")

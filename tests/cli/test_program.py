@@ -46,6 +46,7 @@ def tallytree(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
+@pytest.mark.slow
 def test_the_program_works_without_a_terminal(folder):
     result = tallytree("release", "counts.yaml", "--out", "out")
     assert (result.returncode, result.stderr) == (0, "")
@@ -54,6 +55,7 @@ def test_the_program_works_without_a_terminal(folder):
     assert Release.load("out").levels == ("all", "state", "county")
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_standard_error_when_that_is_a_terminal(folder):
     command = [sys.executable, "-c", MAIN, "release", "counts.yaml", "--out", "out"]
     ours, theirs = pty.openpty()
@@ -170,6 +172,7 @@ def test_help_and_completion_import_nothing_heavy(arguments, environment):
     assert result.stderr == "set()\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"])
 def test_a_signal_leaves_nothing_half_made(folder, sent, code):
     program = (

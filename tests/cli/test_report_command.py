@@ -53,6 +53,7 @@ def shapes(codes):
     return json.dumps({"type": "FeatureCollection", "features": squares})
 
 
+@pytest.mark.slow
 def test_the_report_is_written_into_the_folder_which_still_loads(output, saved):
     said = output("report", saved)
     assert "Nothing was spent. Report:" in " ".join(said.split())
@@ -76,6 +77,7 @@ def test_boundaries_add_a_map_and_those_that_do_not_match_are_named(run, output,
     assert not (tmp_path / "none.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("geopandas", "shapely")
 def test_boundaries_are_kept_for_the_reports_that_follow(output, saved, tmp_path):
     file = tmp_path / "good.geojson"
@@ -105,6 +107,7 @@ def test_what_is_no_whole_release_is_refused(run, saved, tmp_path):
     assert not (saved / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_release_writes_a_report_unless_it_is_told_not_to(output, spec, tmp_path):
     output("release", spec, "--out", tmp_path / "with", "--report")
     assert "In plain words" in (tmp_path / "with" / "report.html").read_text(encoding="utf-8")

@@ -110,6 +110,7 @@ def test_a_command_by_itself_is_in_one_piece_at_a_terminal_too():
     assert re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines() == [f"  {SENTENCE}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120])
 def test_an_error_at_a_real_terminal_is_broken_at_spaces(width):
     reader, terminal = pty.openpty()

@@ -132,6 +132,7 @@ def test_std_dev_is_that_of_generalised_least_squares(towns, measurer):
         np.testing.assert_allclose(level.std_dev**2, dense, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_errors_have_the_stated_standard_deviation(towns, measurer):
     """600 runs of 63 nodes: a stated std_dev that is 10 % off would be seen at every level below the root."""
     mechanism = tt.counts.LeastSquares()
@@ -226,6 +227,7 @@ def figures(job, true, mechanism, key):
     return found
 
 
+@pytest.mark.slow
 def test_no_place_among_siblings_is_favored():
     """In the tree's order first children are too large by 0.2 and last ones too small: 8 % of such intervals hold."""
     areas = pd.DataFrame([(f"a{i}", f"a{i}b{j}") for i in range(60) for j in range(4)], columns=["area", "town"])

@@ -37,6 +37,7 @@ def error(release, level, table):
     return np.abs(both["count"].fillna(0) - both["true"].fillna(0)).sum() / table["count"].sum()
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.integers(0, 99), st.sampled_from([0.0005, 0.02, 1.0, 100.0]), st.sampled_from([0, 1, 40, 1500]))
 def test_every_table_adds_up_and_a_row_that_is_not_listed_is_what_its_siblings_leave(seed, rho, pairs):
@@ -59,6 +60,7 @@ def test_every_table_adds_up_and_a_row_that_is_not_listed_is_what_its_siblings_l
         assert sums == published
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [0.1, 1.0, 10.0])
 def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
     """Means of five releases; they err by up to 1.8 at the leaves where everything is placed, and zeros by 1.
@@ -87,6 +89,7 @@ def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
     assert found["remainder"][-1] < 0.95 * found["zero"][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", [{}, {"unlisted": "remainder"}])
 def test_the_total_is_not_biased_and_errs_as_stated(option):
     """25 releases: a mean that is off by 0.7 of its standard deviation is found in 93 of 100 cases."""
@@ -137,6 +140,7 @@ def test_readers_that_need_every_count_at_a_node_refuse_it(reader, message):
         reader(release)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("altair", "jinja2", "vl_convert")
 def test_a_report_says_that_cells_without_a_row_are_not_0():
     from tallytree._report.page import report_page

@@ -102,6 +102,7 @@ def test_what_is_not_listed_is_no_cell(areas):
     assert {tuple(row) for row in made[paths].itertuples(index=False)} == wanted
 
 
+@pytest.mark.slow
 def test_90_percent_of_intervals_hold_the_true_change():
     """300 pairs of releases, 8 nodes each: the standard error of a coverage of 90 % is 1 point (nodes depend)."""
     covered, told = [], []

@@ -81,6 +81,7 @@ def true_median(counts):
     return borders[place - 1] + part * (borders[place] - borders[place - 1])
 
 
+@pytest.mark.slow
 def test_intervals_of_means_and_medians_cover_the_truth():
     """100 releases of 5 counties: the standard error of a coverage of 90 % is 1.3 points."""
     covered = {"mean": [], "quantile": []}

@@ -146,6 +146,7 @@ def test_districts_in_tables():
     ]
 
 
+@pytest.mark.slow
 def test_intervals_of_ratios_cover_the_truth():
     """150 releases of 3 ratios: the standard error of a coverage of 90 % is 1.4 points."""
     covered = []

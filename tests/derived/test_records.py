@@ -91,6 +91,7 @@ def test_members_of_groups_give_the_sizes_of_every_place_back(areas, tmp_path):
         assert numbers == list(range(1, len(numbers) + 1))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=8), st.integers(1, 9), st.booleans()
 )

@@ -49,6 +49,7 @@ def by_hand(release, area):
     return lower, upper, expected
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 99), st.sampled_from([0.005, 0.05, 1.0]))
 def test_sums_are_those_of_every_row_by_hand_and_intervals_hold_them(seed, rho):

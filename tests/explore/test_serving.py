@@ -96,6 +96,7 @@ def test_a_folder_without_a_page_is_not_listed(tmp_path):
     assert "secret" not in text
 
 
+@pytest.mark.slow
 def test_the_folder_of_the_page_is_removed_when_the_explorer_ends(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with explorer(folder):
@@ -112,6 +113,7 @@ def test_the_signal_that_ends_services_ends_it_as_ctrl_c_does(tmp_path):
         assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.slow
 def test_the_browser_is_led_to_the_address_by_a_file_that_nobody_else_can_read(monkeypatch):
     opened = Queue()
     monkeypatch.setattr(serving.webbrowser, "open", opened.put)

@@ -129,6 +129,7 @@ def audit(lock, url):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pip_audit")
 def test_known_vulnerabilities_of_the_lock_fail_the_linters(vulnerabilities):
     url, known, seen = vulnerabilities

@@ -35,6 +35,7 @@ def wheel(tmp_path_factory):
     return zipfile.ZipFile(built)
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_module_and_is_typed(wheel):
     packed = {name for name in wheel.namelist() if name.startswith("tallytree/")}
     packed -= {name for name in packed if name.startswith("tallytree/_compute/compiled/")}  # of the Makefile's wheel

@@ -131,6 +131,7 @@ def test_a_saved_release_s_file_is_copied(tree, folder, tmp_path):
     assert not (tmp_path / "copied").samefile(made.path)
 
 
+@pytest.mark.slow
 def test_files_are_removed_with_the_last_table(tree, tmp_path):
     kept = KeptFolder(tmp_path)
     with TableFiles(tree, EMPTY, kept) as files:

@@ -142,6 +142,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(release, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_kill_during_save_leaves_nothing_that_is_taken_for_a_release(tmp_path):
     script = textwrap.dedent(
         """

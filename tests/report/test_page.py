@@ -45,6 +45,7 @@ class Reader(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATISTICS)
 def test_the_sections_are_in_order_and_the_page_is_one_small_file_without_scripts(pages, name):
     text = pages[name].read_text(encoding="utf-8")
@@ -84,6 +85,7 @@ def test_labels_are_escaped_and_isolated_wherever_they_are_shown(pages, name):
     assert "y" * 200 not in text
 
 
+@pytest.mark.slow
 def test_what_the_publisher_says_is_shown_first_and_escaped(counts_release):
     script = "<script>alert(2)</script>"
     said = {"title": f"Title {script}", "publisher": f"Office {script}", "contact": f"desk {script}", "status": "final"}
@@ -109,6 +111,7 @@ def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(
     assert "ε" not in short
 
 
+@pytest.mark.slow
 def test_a_seeded_release_is_called_not_private_at_the_top(counts_release):
     changed = {**counts_release.statement, "private": False, "seeded": True}
     from dataclasses import replace
@@ -128,6 +131,7 @@ def test_the_guarantee_has_the_figures_of_the_statement(pages, tables_release):
     assert text.count("records, at most 2 a person") >= 4  # the summary, the numbers, a picture and the bound
 
 
+@pytest.mark.slow
 def test_people_by_their_number_of_records_have_a_report_too():
     import tallytree as tt
 
@@ -141,6 +145,7 @@ def test_people_by_their_number_of_records_have_a_report_too():
     assert "People by their number of records" in text
 
 
+@pytest.mark.slow
 def test_the_page_is_the_same_each_time(flows_release):
     assert report_page(flows_release) == report_page(flows_release)
 

@@ -85,6 +85,7 @@ def test_a_map_of_flows_has_no_line_of_what_is_not_listed(release, tmp_path):
     assert sorted(int(row[2].replace(",", "")) for row in picture.grid.rows) == sorted(apart["count"])[-40:]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("jinja2", "vl_convert")
 def test_a_report_says_not_listed_and_never_none(release):
     from tallytree._report.page import report_page

@@ -17,6 +17,7 @@ def drawn(chart):
     return vl_convert.vegalite_to_svg(chart.to_dict())
 
 
+@pytest.mark.slow
 def test_the_tree_the_errors_and_flows_are_charts(counts_release, flows_release):
     assert "county (4)" in drawn(counts_release.plot.tree(width=900))
     assert "standard deviation" in drawn(counts_release.plot.errors())

@@ -101,6 +101,7 @@ def greatest_loss(auto, neighboring, bounds=None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize("budget", [EPSILON, RHO])
 @pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
@@ -158,6 +159,7 @@ def log_ratios(auto, one, other, scale_of):
     return {m: max(ratios) for m, ratios in found.items()}
 
 
+@pytest.mark.slow
 def test_the_joint_law_of_both_phases_is_enumerated():
     """One node, so that the second answer is the total: people in the bins 1 and 2 or more, with at most m counted."""
     one_node = tt.Hierarchy.from_table(pa.table({"place": ["here"]}), ["place"])

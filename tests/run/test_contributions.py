@@ -361,6 +361,7 @@ def test_where_no_noise_is_drawn_for_any_bound_none_is_recommended(monkeypatch):
     assert release.statement["contributions"]["recommended"] is None
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_true_numbers(areas):
     """Nine in ten: of 60 releases with 5 numbers each, in at least 250 of 300 (270 less 3.8 standard deviations)."""
     terms = {"neighboring": "add_remove", "person": "who", "at_most": 5, "distinct": False}

@@ -81,6 +81,7 @@ def test_the_statement_says_that_the_bound_is_enforced(areas):
     assert "person" not in without.spec
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_release_whatever_the_order_threads_and_chunks(areas):
     budget = tt.Budget(epsilon=1)
     one = released(areas, budget=budget, seed=5, engine=tt.engines.Local(threads=1))

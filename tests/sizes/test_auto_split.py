@@ -76,6 +76,7 @@ def test_ranges_of_sizes_cover_every_size_once():
         assert (np.diff(sizes.middle) > 0).all()
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 6), min_size=0, max_size=3),
     st.integers(0, 10**6),

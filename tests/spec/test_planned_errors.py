@@ -210,6 +210,7 @@ def test_a_stand_in_is_simulated(folder):
     assert planned.advice is None
 
 
+@pytest.mark.slow
 def test_where_many_numbers_will_be_unreliable_a_level_and_a_budget_are_advised(folder):
     rows = pq.read_table("last.parquet").drop_columns(["count"])
     pq.write_table(rows.append_column("count", pa.array([30] * 5 + [3_000] * 15)), "few.parquet")

@@ -67,6 +67,7 @@ def test_impossible_cells_are_0_without_noise_in_tables_and_measurements(budget)
     assert release.table().to_pandas()["count"][0] == release.table(*TABLES[0]).to_pandas()["count"].sum()
 
 
+@pytest.mark.slow
 def test_intervals_hold_where_cells_are_impossible():
     records = possible(people())
     true = records.groupby(["county", "age", "work"]).size()
@@ -136,6 +137,7 @@ def test_rules_of_several_tables_hold_together_and_come_back_with_the_release(tm
     assert "band=0-14, work=employed; band=0-14, work=seeks" in stated[0]
 
 
+@pytest.mark.slow
 def test_a_sum_over_impossible_cells_covers_its_true_number():
     """The zeros of a fine table take away what made a sum precise: 62 % held with the variance of the whole sum."""
     work = [f"w{i}" for i in range(6)]

@@ -97,6 +97,7 @@ def test_counts_take_the_name_too():
     assert made.table("total").equals(made.table("all"))
 
 
+@pytest.mark.slow
 def test_plan_and_check_show_the_one_name_and_a_database_needs_no_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "areas.dat").write_text("state,county\nA,x\nA,y\nB,x\n")

@@ -35,6 +35,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["audit", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_the_library_passes_and_a_table_says_so():
     result = run("--runs", 2_000)
     assert result.exit_code == 0, result.output
@@ -45,6 +46,7 @@ def test_the_library_passes_and_a_table_says_so():
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_fault_is_shown_and_the_exit_code_is_1(monkeypatch):
     # The true losses are 2, and 4/3 for change_one with m = 3.
     monkeypatch.setattr(auditing, "KeyedNoise", HalfScale)

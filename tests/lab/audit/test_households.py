@@ -78,6 +78,7 @@ def pairs(planned, relation, m, most=MOST):
             yield both(before), both(after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add_remove", "change_one"])
 @pytest.mark.parametrize("m", [1, 2])
 def test_no_neighbors_lose_more_than_both_parts_spend(relation, m):

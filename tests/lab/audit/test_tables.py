@@ -72,6 +72,7 @@ def test_tables_pass_and_attain_what_they_state(neighboring):
     assert result.exact_epsilon == 1
 
 
+@pytest.mark.slow
 def test_a_replaced_record_can_leave_a_table_as_it_is():
     """Of the same sex and state: only the finest table moves, with a third of the budget."""
     result = tables(neighbor=[2, 1, 3, 2, 4, 1], neighboring="change_one")
@@ -79,6 +80,7 @@ def test_a_replaced_record_can_leave_a_table_as_it_is():
     assert result.exact_epsilon == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_public_totals_are_published_and_their_levels_cost_nothing():
     totals = pa.table({"s": ["A", "B"], "count": [7, 3]})
     moved = [2, 1, 3, 2, 4, 1]

@@ -69,6 +69,7 @@ def test_parts_by_the_true_number_add_up_to_the_whole():
     assert b"NOT PRIVATE" in results.schema.metadata[b"privacy"]
 
 
+@pytest.mark.slow
 def test_paired_mechanisms_get_the_same_noise_and_need_fewer_runs():
     own, shared = (compare(MECHANISMS, tt.Budget(epsilon=0.3), runs=6, paired=paired) for paired in (False, True))
     assert (set(own["noise"].to_pylist()), set(shared["noise"].to_pylist())) == ({"own"}, {"shared"})

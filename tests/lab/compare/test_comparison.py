@@ -30,6 +30,7 @@ def without(table, *columns):
     return table.drop_columns(list(columns))
 
 
+@pytest.mark.slow
 def test_there_is_a_row_for_everything_that_differs(people, both):
     budgets = [tt.Budget(epsilon=1), tt.Budget(epsilon=0.1, delta=1e-6), tt.Budget(rho=0.5)]
     results = evaluate.compare(
@@ -55,6 +56,7 @@ def test_there_is_a_row_for_everything_that_differs(people, both):
     }
 
 
+@pytest.mark.slow
 def test_values_are_those_of_the_metrics(people, both, areas):
     results = evaluate.compare(people, both, [tt.Budget(epsilon=0.3)], neighboring="add_remove", runs=2, seed=5)
     true = {
@@ -77,6 +79,7 @@ def test_values_are_those_of_the_metrics(people, both, areas):
         assert row["value"] == metric(release.table(row["level"]), true[row["level"]])
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_results_and_runs_differ(people, both):
     run = partial(evaluate.compare, people, both, [tt.Budget(epsilon=0.01)], neighboring="add_remove", runs=8)
     first = run(seed=1)

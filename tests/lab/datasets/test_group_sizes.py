@@ -33,6 +33,7 @@ def histogram(groups):
     return np.bincount(groups.rows["size"].to_numpy(), groups.rows["groups"].to_numpy()).astype(np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "groups", "members"),
     [

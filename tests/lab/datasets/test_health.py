@@ -78,6 +78,7 @@ def test_attributes_may_be_refined_in_any_order_and_levels_add_up(order, neighbo
         assert max_absolute_error(table, count(data.records, table)) <= bounds[level]
 
 
+@pytest.mark.slow
 def test_the_documented_example_runs_and_its_tables_are_those_of_the_spec(tmp_path):
     text = (ROOT / "docs/how-to/trees.md").read_text(encoding="utf-8")
     program = "".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))

@@ -48,6 +48,7 @@ def pair(**options):
     return Pair(tt.release_counts, PEOPLE, PEOPLE.slice(2), given | options)
 
 
+@pytest.mark.slow
 def test_some_pairs_show_nothing():
     found = replay(10, seed=11)
     assert found.faults == ()
@@ -323,6 +324,7 @@ def test_every_option_of_every_statistic_is_in_some_configuration():
     assert repr(NEW_LEDGER) in used["release_counts", "ledger"]
 
 
+@pytest.mark.slow
 def test_every_value_of_every_option_is_covered():
     found = replay(3, seed=1)
     assert 0 <= found.least <= 3

@@ -207,6 +207,7 @@ def test_table_figure_and_page_are_written(made_up, tmp_path):
     assert "| Hc | as stated | 110 | 105.5 | 0.96 |" in text
 
 
+@pytest.mark.slow
 @charts
 def test_equal_seeds_write_equal_tables_and_runs_can_be_chosen(made_up, tmp_path):
     first, again = (reproduce("made-up", tmp_path / name, runs=3).files[0].read_bytes() for name in ("a", "b"))

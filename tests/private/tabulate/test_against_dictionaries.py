@@ -142,6 +142,7 @@ def kinds(data: st.DataObject) -> tuple[Any, st.SearchStrategy[str]]:
 relaxed = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.slow
 @given(st.data())
 @relaxed
 def test_counts_of_pairs_of_leaves(data: st.DataObject) -> None:
@@ -174,6 +175,7 @@ def test_counts_of_pairs_of_leaves(data: st.DataObject) -> None:
     assert list(found) == sorted(found)
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(0, 3), st.integers(0, 3))
 @relaxed
 def test_group_sizes_from_members(data: st.DataObject, smallest: int, span: int) -> None:

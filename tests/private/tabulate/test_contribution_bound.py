@@ -121,6 +121,7 @@ def test_what_is_kept_is_what_a_dictionary_keeps(
     assert found == oracle(rows, most, key, distinct=distinct)
 
 
+@pytest.mark.slow
 @given(rows_of_people, st.integers(1, 5), st.booleans())
 @relaxed
 def test_of_every_person_min_of_m_and_all_records_are_kept(rows: list[Row], most: int, distinct: bool) -> None:
@@ -144,6 +145,7 @@ def test_neither_rows_order_nor_their_splitting_nor_threads_nor_files_have_a_say
     assert kept(shuffled, most, distinct=distinct, threads=2, kind=kind) == one
 
 
+@pytest.mark.slow
 @given(rows_of_people, rows_of_people, st.sampled_from(IDS), st.integers(1, 5), st.booleans())
 @relaxed
 def test_one_persons_records_change_nobody_elses_kept_ones(

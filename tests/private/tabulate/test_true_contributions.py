@@ -143,6 +143,7 @@ def cells(rows: list[Row], *, distinct: bool) -> dict[tuple[str, str], int]:
     return dict.fromkeys(found, 1) if distinct else dict(found)
 
 
+@pytest.mark.slow
 @relaxed
 @given(rows_of_people, rows_of_people, st.booleans())
 def test_a_fingerprint_is_that_of_everybodys_records_in_every_cell(one, other, distinct):

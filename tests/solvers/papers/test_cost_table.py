@@ -106,6 +106,7 @@ def test_domains_bound_the_table_from_both_sides():
     assert cost_table.root_table([-1, 0, 0], [US, GA, NY], delta=1)[1].tolist() == [1, 1]
 
 
+@pytest.mark.slow
 @many
 @given(trees(), st.one_of(st.none(), st.integers(0, 7)), st.sampled_from([1, 2, 50]))
 def test_the_solution_is_optimal_by_brute_force(tree, total, delta):
@@ -120,6 +121,7 @@ def test_the_solution_is_optimal_by_brute_force(tree, total, delta):
     assert solution.delta >= delta
 
 
+@pytest.mark.slow
 @more
 @given(trees(), st.integers(1, 6))
 def test_the_table_is_the_brute_force_minimum_for_every_value(tree, delta):

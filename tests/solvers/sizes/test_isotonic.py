@@ -73,6 +73,7 @@ def test_squared_loss_is_the_max_min_formula(row):
     assert floats == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 @examples
 @given(weighted_rows(st.integers(-3, 3), st.integers(1, 4), max_size=5))
 def test_absolute_loss_is_halfway_between_the_lowest_and_the_highest_optimum(row):

@@ -30,6 +30,7 @@ def as_lists(runs):
     return [column.tolist() for column in runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", [1, 4_096])
 @examples
 @given(cells, cuts, st.sampled_from([1, 2]), st.sampled_from([(None, None), (-2, 3), (0, None), (5, 5)]))

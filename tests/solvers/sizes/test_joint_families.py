@@ -28,6 +28,7 @@ def family(rng, rows, columns):
     return rng.normal(total / rows, 4, (rows, columns)), rng.uniform(0.2, 5, (rows, columns)), cap, total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (1, 6), (3, 5), (8, 12)])
 def test_admm_finds_the_optimum_that_cvxpy_finds(rows, columns):
     cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")

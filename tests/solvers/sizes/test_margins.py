@@ -161,6 +161,7 @@ def test_integers_are_near_the_integer_optimum_by_brute_force(seed):
     assert real_cost - 1e-6 <= best <= cost(z, noisy, first_leaf, weights) <= real_cost + room + 1e-6
 
 
+@pytest.mark.slow
 @settings(max_examples=1_000)
 @given(seeds)
 def test_every_count_of_every_level_goes_to_a_neighbor(seed):

@@ -97,6 +97,7 @@ def test_without_constraints_it_is_least_squares(seed):
         assert np.abs(a - b).max() < 4  # rounding, and the children of a rounded parent
 
 
+@pytest.mark.slow
 @example(136, 3.0, 0.3)  # of no level is a table known that has all attributes
 @settings(max_examples=60)
 @given(st.integers(0, 100_000), st.sampled_from([0.01, 3.0, 1e4]), st.sampled_from([0.0, 0.3, 1.0]))
@@ -129,6 +130,7 @@ def random_case(seed, leaves_mean=20.0, most=8):
     return detail, families, cells, measure(rng, detail, cells, families, 100.0)
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch):
     detail, families, cells, measured = random_case(1)
     totals = (2, up(cells, families)[2].sum(axis=1))

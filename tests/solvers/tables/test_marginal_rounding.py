@@ -28,6 +28,7 @@ def real_family(rng, detail, children, scale):
     return x * (column / x.sum(axis=0)), column
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 30), st.sampled_from([0.1, 5.0, 1e5, 1e12]))
 def test_rounding_keeps_sums_and_totals(seed, children, scale):
@@ -105,6 +106,7 @@ def test_a_root_leaves_all_marginals_near_and_cells_without_records_at_0():
         assert np.sqrt((deviations(detail, x[None], values[None], marginal) ** 2).mean()) < 0.7
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([0.3, 5.0, 1e9]))
 def test_units_are_dealt_such_that_both_sums_hold_and_shares_are_even(seed, children, scale):

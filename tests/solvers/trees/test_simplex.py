@@ -72,16 +72,19 @@ def test_euclidean_leaves_the_remainder_on_the_largest():
     assert simplex.euclidean([5, 5, 5], 13).tolist() == [4, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_lighter_value_moves_further():
     assert simplex.euclidean([10, 10], 12, weights=[3, 1]).tolist() == [8, 4]
 
 
+@pytest.mark.slow
 @many
 @given(families_of_values, totals)
 def test_chebyshev_is_int_opt_entry_by_entry(y, total):
     assert simplex.chebyshev(y, total).tolist() == int_opt(y, total)
 
 
+@pytest.mark.slow
 @many
 @given(families_of_values, totals)
 def test_in_descending_order_it_is_int_opt_with_the_reversed_permutation(y, total):
@@ -160,6 +163,7 @@ def test_weights_that_differ_in_the_last_bit_are_told_apart(y, total):
     assert_cheapest_units(simplex.euclidean(y, total, weights=w[: len(y)]), y, total, w)
 
 
+@pytest.mark.slow
 @some
 @given(st.lists(st.tuples(st.lists(st.integers(-9, 20), max_size=60), totals), max_size=8))
 def test_families_are_solved_one_by_one(families):

@@ -71,6 +71,7 @@ def test_the_example_of_fioretto():
     assert project(parent, noisy, integer=False).tolist() == [2.5, 2.5, 0]
 
 
+@pytest.mark.slow
 @many
 @given(problems())
 def test_integer_solution_is_the_preferred_optimum_by_brute_force(problem):

@@ -33,6 +33,7 @@ def violations(parent, y, w, x, root_fixed):
     return max(off, paid / heaviest, unpaid / heaviest, -x.min()) / max(1, np.abs(y).max())
 
 
+@pytest.mark.slow
 @some
 @given(problems(largest=40, values=st.integers(-1000, 1000), weights=st.floats(0.1, 10)))
 def test_real_solution_meets_the_optimality_conditions(problem):
