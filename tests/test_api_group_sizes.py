@@ -82,6 +82,7 @@ def test_the_total_is_kept_whatever_the_noise(areas, mechanism, neighboring):
     assert any("neighbouring data sets have the same" in note for note in release.statement["notes"])
 
 
+@pytest.mark.slow
 def test_without_any_public_number_the_total_is_noisy(areas):
     totals = {
         sum(rows(areas, invariants="none", budget=tt.Budget(epsilon=0.3)).table("all")["groups"].to_pylist())

@@ -93,6 +93,7 @@ def made():
     return release
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_published_is_consistent(name, made, tmp_path):
     assert check_release.check(made(name).save(tmp_path / "release")).wrong == []

@@ -222,6 +222,7 @@ def test_the_fields_of_advice_are_plain():
     assert [percent(share) for share in (0.004, 0.05, 0.1, 1.0)] == ["0.4 %", "5 %", "10 %", "100 %"]
 
 
+@pytest.mark.slow
 @given(
     threshold=st.integers(1, 4_000),
     planned=st.integers(1, 300),

@@ -75,6 +75,7 @@ def test_small_nodes_are_drawn_together_and_colored_as_most_of_them() -> None:
     assert small["right"] == pytest.approx(other["left"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "draw",
     [
@@ -94,6 +95,7 @@ def test_a_chart_is_drawn_with_the_colors_of_the_page(draw: Callable[[], Any]) -
     assert not re.search(r'(fill|stroke)="#[0-9a-f]{6}"', drawing)
 
 
+@pytest.mark.slow
 def test_labels_are_text_in_a_drawing_whatever_is_in_them() -> None:
     rows = [{"label": label, "value": 5} for label in AWKWARD]
     drawing = svg(bars(rows))
@@ -104,6 +106,7 @@ def test_labels_are_text_in_a_drawing_whatever_is_in_them() -> None:
     assert "<script" not in svg(matrix([{"row": one, "column": one, "value": 1} for one in AWKWARD]))
 
 
+@pytest.mark.slow
 def test_the_last_size_is_called_as_it_is_meant() -> None:
     rows = [{"size": size, "groups": 100 - size} for size in range(6)]
     assert "5+" in texts(svg(size_distribution(rows, last_label="5+")))
@@ -206,6 +209,7 @@ def test_a_crash_of_the_drawing_library_ends_its_process_alone(monkeypatch, tmp_
     assert "A" in texts(svg(bars([{"label": "A", "value": 1}])))
 
 
+@pytest.mark.slow
 def test_charts_of_a_block_are_drawn_by_one_process(monkeypatch):
     started = []
     starting = drawing.subprocess.Popen

@@ -127,6 +127,7 @@ def test_a_release_by_code_is_checked_made_read_and_replicated(folder, run, outp
     assert "What it assumes beside its measurements is in the published numbers" in covers
 
 
+@pytest.mark.slow
 def test_a_broken_promise_has_an_exit_code_of_its_own_and_is_made_right(folder, run, output):
     made = run("release", "broken.yaml", "--out", "out", "--allow-code")
     assert made.exit_code == ExitCode.BROKEN == 7
@@ -210,6 +211,7 @@ def test_what_the_audit_does_not_take_is_refused(folder, refusal):
     assert refusal(*AUDIT, "--option", "level=town").startswith("mechanism: UniformBelow(level='town', add=0) refuses")
 
 
+@pytest.mark.slow
 def test_an_entry_point_that_is_really_installed_is_found(tmp_path):
     """In a process of its own, with the metadata of a package on its path."""
     about = tmp_path / "uniform-1.0.dist-info"

@@ -39,6 +39,7 @@ def contents(folder):
     }
 
 
+@pytest.mark.slow
 def test_the_demo_releases_both_statistics_of_its_own_data(made):
     folder, _ = made
     assert {path.name for path in folder.iterdir()} == FILES

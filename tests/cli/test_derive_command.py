@@ -33,6 +33,7 @@ def test_shares_are_shown(folder, output):
     assert shown[-2:] == [COVERS, "Nothing was spent."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "derived"),
     [
@@ -67,6 +68,7 @@ def test_what_is_derived_is_written(folder, output, words, derived, suffix):
         assert csv.read_csv("made.csv").num_rows == wanted.num_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

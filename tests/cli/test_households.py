@@ -49,6 +49,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_check_and_plan_show_both_parts_and_spend_nothing(output, folder):
     said = output("check", folder / "spec.yaml")
     assert "numbers of records, and households by size" in " ".join(said.split())

@@ -308,6 +308,7 @@ def test_two_releases_at_once_cannot_both_pass(folder, output):
     assert len(Ledger("ledger.db").entries()) == 1
 
 
+@pytest.mark.slow
 def test_limits_of_windows_are_set_listed_and_reported(folder, output, refusal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     said = output("limit", "ledger.db", "people", "--epsilon", "1", "--neighboring", "add_remove", "--per", "week")

@@ -62,6 +62,7 @@ def test_the_report_is_written_into_the_folder_which_still_loads(output, saved):
     output("report", saved)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("geopandas", "shapely")
 def test_boundaries_add_a_map_and_those_that_do_not_match_are_named(run, output, saved, tmp_path):
     good, bad = tmp_path / "good.geojson", tmp_path / "bad.geojson"
@@ -133,6 +134,7 @@ def test_without_the_extra_a_release_says_so_and_report_fails(run, spec, saved, 
     assert 'pip install "tallytree[report]"' in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--report", "--no-report"])
 def test_new_errors_leave_no_report_of_the_earlier_tables(output, saved, option):
     (saved / "report.html").write_text("stale")

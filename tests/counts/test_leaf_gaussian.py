@@ -100,6 +100,7 @@ def test_numbers_that_are_negative_or_do_not_add_up_are_counted():
     assert count_violations(tree, [ReleasedCounts(np.array([0]), np.array([4])), states, right]) == 1
 
 
+@pytest.mark.slow
 @QUIET
 @pytest.mark.parametrize(
     ("budget", "law"),

@@ -67,6 +67,7 @@ def test_the_default_says_what_it_found_and_shows_errors_of_listed_cells(sparse,
     assert loaded.table(leaf, alpha=0.2).equals(release.table(leaf, alpha=0.2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("pure", [False, True])
 def test_intervals_of_listed_cells_hold_and_naive_ones_do_not(sparse, mode, pure):

@@ -55,6 +55,7 @@ def test_nothing_is_told_of_a_ratio_of_noise():
 numbers = st.floats(-50, 50)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(numbers, numbers, st.floats(0.1, 400), st.floats(0.1, 400), st.floats(-0.99, 0.99))
 def test_the_interval_holds_the_ratios_that_the_test_accepts_and_its_ends_are_of_these(n, d, v_n, v_d, rho):

@@ -44,6 +44,7 @@ def labels_in(about, parts, table, row):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MADE)
 def test_every_row_has_the_labels_the_numbers_the_interval_and_the_verdict_of_the_table(pages, folders, kind):
     about, parts = pages[kind]
@@ -86,6 +87,7 @@ def test_shares_are_those_of_the_release(pages, folders, kind, level, within, na
         assert ends == pytest.approx((expected["ci_lower"], expected["ci_upper"]), abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flows", "partly"])
 def test_totals_to_and_from_everywhere_are_those_of_the_release(pages, folders, kind):
     about, parts = pages[kind]

@@ -91,6 +91,7 @@ def no_file_longer_than(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("xlsxwriter", "pysdmx")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits of a process")
 @pytest.mark.parametrize("size", [0, 512, 4096, 8192])

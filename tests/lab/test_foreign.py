@@ -40,6 +40,7 @@ def test_what_is_no_mechanism_or_fits_nowhere_is_not_audited():
         mechanism_cases(UniformBelow("town"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [Rounded(), LeafTails(), FinestTable()], ids=lambda given: type(given).__name__)
 def test_neighbors_with_the_same_answers_show_the_same(mechanism):
     """What a mechanism is tried on has noise of its own, which the replay leaves alone."""

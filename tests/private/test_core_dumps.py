@@ -84,6 +84,7 @@ def test_the_last_of_nested_and_concurrent_uses_restores(dumpable):
     assert state() == (2**20, dumpable, 1)
 
 
+@pytest.mark.slow
 def test_a_limit_that_was_lowered_meanwhile_does_not_make_restoring_fail(dumpable):
     code = """
         import resource

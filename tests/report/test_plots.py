@@ -31,6 +31,7 @@ def test_the_sizes_of_a_node_by_its_labels(sizes_release, node):
     assert "groups of that size or more" in drawn(sizes_release.plot.sizes(node, cumulative=True, log=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [["state"], ["state", "county"]])
 def test_a_release_without_any_group_has_a_report_without_sizes(levels):
     areas = tt.Hierarchy.from_table(pa.table({"state": ["A"], "county": ["x"]}), levels)

@@ -270,6 +270,7 @@ def test_a_bound_at_the_most_says_that_nothing_is_known_of_people_with_more(area
         release.scaled("county", spread=0.2)
 
 
+@pytest.mark.slow
 def test_it_works_for_flows_tables_sizes_and_distinct_people(areas):
     two = RECORDS.rename_columns(["who", "s1", "c1", "home"])
     trips = two.append_column("s2", two["s1"]).append_column("c2", two["c1"])

@@ -254,6 +254,7 @@ def test_a_seeded_maximum_is_not_private_and_reproducible(areas):
 # --- What stays secret ---
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_maximum_belongs_to_all_statistics(areas):
     """One group elsewhere is one larger: the largest size is the same, its noise is another."""
     noisy = {

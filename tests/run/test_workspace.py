@@ -41,6 +41,7 @@ def test_a_band_on_spark_is_no_larger_than_spark_can_bring_back():
     assert [band_bytes("400GB", engine) for engine in (spark, here)] == [2**31, 10**11]
 
 
+@pytest.mark.slow
 def test_files_live_as_long_as_the_release(areas, tmp_path):
     release = in_bands(areas, tmp_path).run(forced=ForcedCut(1, 2))
     (folder,) = tmp_path.iterdir()  # that of private statistics is gone

@@ -108,6 +108,7 @@ def test_the_cumulative_estimate_is_the_isotonic_fit_cell_by_cell(tails, data, n
         assert runs_of(estimate, node) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.sampled_from(list(ESTIMATORS)), rows, st.data(), st.sampled_from([1, 2]))
 def test_whatever_the_noise_groups_are_kept_and_sizes_are_in_range(name, values, data, norm):

@@ -15,6 +15,7 @@ from tallytree.spec import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -109,6 +109,7 @@ def test_of_a_person_the_records_that_are_impossible_do_not_count():
     assert release.table().to_pandas()["count"][0] == len(possible(records))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pyspark")
 def test_spark_leaves_out_the_same_records(spark):
     records = people(400)
@@ -207,6 +208,7 @@ def test_tables_may_cover_a_cell_together(limit, monkeypatch):
         assert (rows["std_dev"] > 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @drawn(st.integers(0, 10_000))
 def test_cells_that_are_impossible_are_those_without_a_possible_leaf(seed):

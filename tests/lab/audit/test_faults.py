@@ -347,6 +347,7 @@ def smuggling(subject, before, after, releases=500):
     return replace(subject, publisher=Publisher([*subject.publisher.labels, "leak"], smuggle))
 
 
+@pytest.mark.slow
 def test_a_true_count_that_is_smuggled_out_is_caught_by_what_is_published():
     """The measurements are right; the release shows an exact count. Power 1."""
     subject = counts_subject(PURE)

@@ -62,6 +62,7 @@ def test_the_library_audits_tables_of_every_kind():
     assert {case.statistic for case in library_cases(mechanism="LeastSquares")} == {"counts", "flows", "tables"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
 def test_tables_pass_and_attain_what_they_state(neighboring):
     after = AFTER if neighboring == "add_remove" else [3, 1, 3, 1, 4, 1]

@@ -168,6 +168,7 @@ def test_metrics_can_be_given(people, both):
     assert results["value"].to_pylist() == [1, 1, 2, 2, 4, 4] * 2
 
 
+@pytest.mark.slow
 def test_a_summary_is_that_of_pandas(people, both):
     results = evaluate.compare(
         people, both, [tt.Budget(epsilon=0.1), tt.Budget(rho=0.1)], neighboring="add_remove", runs=5

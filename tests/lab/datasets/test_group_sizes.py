@@ -76,6 +76,7 @@ def test_hierarchies_are_the_papers(name, levels, nodes, largest):
     assert groups.largest == largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATORS)
 def test_rows_are_valid(name):
     groups = data(name)

@@ -135,6 +135,7 @@ def test_days_have_as_many_trips_each_and_the_first_has_those_of_one_day(tmp_pat
     assert not second.equals(first)
 
 
+@pytest.mark.slow
 def test_flows_can_be_released():
     data = small("section")
     areas = tt.Hierarchy.from_table(data.areas, data.levels)

@@ -295,6 +295,7 @@ def test_a_release_that_is_refused_for_one_of_the_data_sets_only_is_found():
     assert found[0].startswith("error differs: '' and \"ValueError: records: ")
 
 
+@pytest.mark.slow
 def test_every_option_of_every_statistic_is_in_some_configuration():
     rng = np.random.default_rng(1)
     used = {}

@@ -193,6 +193,7 @@ def test_levels_are_in_order_whichever_row_is_first():
     assert [label for _, label in sorted(zip(places, labels, strict=True))] == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 @charts
 def test_table_figure_and_page_are_written(made_up, tmp_path):
     made = reproduce("made-up", tmp_path / "new" / "folder")

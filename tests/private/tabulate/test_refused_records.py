@@ -72,6 +72,7 @@ class TestNumbers:
         with refuses(ValueError, "records", "'n' (count)", "integers"):
             count_records(engine, tmp_path / "n.csv", [LEAF], count="n")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "values",
         [

@@ -21,6 +21,7 @@ def hierarchy(leaves, levels=("a", "b")):
 LEAVES = st.lists(st.tuples(st.sampled_from("XYZ"), st.sampled_from("xyz")), min_size=1, max_size=7, unique=True)
 
 
+@pytest.mark.slow
 @given(LEAVES, LEAVES, st.booleans(), st.randoms())
 def test_paths_lead_back_to_their_nodes(first, second, without_top, random):
     trees = [hierarchy(first)]

@@ -172,6 +172,7 @@ def noisy_nation(rng, parent, scale, mean):
     return true + np.round(rng.laplace(0, scale, len(true))).astype(np.int64), int(true[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0, 3, 400])
 def test_a_nation_at_the_papers_scale_is_optimal(mean):
     rng = np.random.default_rng(mean)

@@ -37,6 +37,7 @@ def test_the_mixed_integer_program_has_the_least_largest_change(y, total):
     assert np.abs(x - y).max() == np.abs(simplex.chebyshev(y, total) - y).max()
 
 
+@pytest.mark.slow
 @some
 @given(families, totals)
 @example([1, 1, 0], 1)  # halves are rounded to 0, as the entry that is 0

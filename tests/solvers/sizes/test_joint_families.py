@@ -238,6 +238,7 @@ def test_one_level_without_smoothing_is_isotonic_regression():
     assert np.abs(found - plain).max() <= 0.5 + 1e-9
 
 
+@pytest.mark.slow
 def test_all_levels_together_are_nearer_than_the_root_alone_and_the_leaves_alone():
     together, alone, leaves_alone = [], [], []
     for seed in range(6):

@@ -71,6 +71,7 @@ def of_child(nodes, i):
     return list(zip(nodes.size[rows].tolist(), nodes.groups[rows].tolist(), nodes.variance[rows].tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_the_papers_example_splits_three_hundred_groups_in_proportion():
     ones = [(1, 200, 1)], [(1, 100, 1)], [(1, 100, 1)]
     matches = match(as_runs([(1, 300, 1), (2, 100, 1)]), [as_runs(child) for child in ones])
@@ -124,6 +125,7 @@ def test_the_matching_costs_least_of_all(family):
     assert cost == edges[linear_sum_assignment(edges)].sum()
 
 
+@pytest.mark.slow
 @examples
 @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=6), st.data())
 def test_shares_of_ten_billion_groups_are_exact(numbers, data):

@@ -74,6 +74,7 @@ def test_a_root_is_rounded_with_and_without_a_total():
                 assert np.abs(deviations(detail, x[None], values[None], marginal)).max() < 1.5
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.data())
 def test_the_least_are_chosen_and_the_lower_index_wins_ties(scores, data):

@@ -46,6 +46,7 @@ def check(detail, families, measured, fine, coarse, known):
     np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-8 * (1 + np.abs(wanted).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [None, 0, 1])
 @pytest.mark.parametrize("detail", [BY_AGE, WITH_LEVELS[0]], ids=["flat", "uneven"])
 def test_all_pairs_of_tables_have_the_dense_covariance(detail, known):

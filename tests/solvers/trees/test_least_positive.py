@@ -8,6 +8,7 @@ from tallytree._solvers.trees.least_positive import least_positive
 from tallytree._solvers.trees.simplex import chebyshev
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-30, 80), min_size=2, max_size=7), st.integers(1, 120))
 def test_it_is_the_first_measurement_with_a_positive_count(noisy, total):
     noisy = np.array(noisy)

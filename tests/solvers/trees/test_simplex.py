@@ -137,6 +137,7 @@ def test_weighted_projection_is_optimal_by_brute_force(entries, total):
     assert cost(x) == min(map(cost, feasible(len(y), total)))
 
 
+@pytest.mark.slow
 @more
 @given(families_of_values, totals)
 def test_euclidean_takes_the_cheapest_units_and_keeps_large_values_in_ties(y, total):

@@ -23,6 +23,7 @@ def one_by_one(noisy, total, threshold):
 families = st.lists(st.tuples(st.lists(st.integers(-20, 40), max_size=8), st.integers(0, 60)), max_size=5)
 
 
+@pytest.mark.slow
 @given(families, st.floats(0, 30))
 def test_families_survive_as_the_rule_says(given_families, threshold):
     noisy = [y for family, _ in given_families for y in family]

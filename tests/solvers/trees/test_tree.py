@@ -85,6 +85,7 @@ def test_integer_solution_is_the_preferred_optimum_by_brute_force(problem):
     assert x == min(candidates, key=lambda point: preference(point, *problem))
 
 
+@pytest.mark.slow
 @some
 @given(problems(largest=6))
 def test_certificate_tells_optimal_from_other_points(problem):
@@ -111,6 +112,7 @@ def test_larger_trees_are_certified(problem):
     assert is_optimal(parent, y, x, w, total=total)
 
 
+@pytest.mark.slow
 @some
 @given(problems(largest=30, values=st.integers(-(2**46), 2**46), weights=st.floats(2.0**-400, 2.0**400)), st.data())
 def test_weights_of_any_ratio_and_large_values_are_compared_exactly(problem, data):
