@@ -1,6 +1,7 @@
 """The least measurement with which IntOpt gives a child a count: against IntOpt itself, measurement by measurement."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
