@@ -127,7 +127,6 @@ def test_a_release_by_code_is_checked_made_read_and_replicated(folder, run, outp
     assert "What it assumes beside its measurements is in the published numbers" in covers
 
 
-@pytest.mark.slow
 def test_a_broken_promise_has_an_exit_code_of_its_own_and_is_made_right(folder, run, output):
     made = run("release", "broken.yaml", "--out", "out", "--allow-code")
     assert made.exit_code == ExitCode.BROKEN == 7

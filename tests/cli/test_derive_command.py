@@ -68,7 +68,6 @@ def test_what_is_derived_is_written(folder, output, words, derived, suffix):
         assert csv.read_csv("made.csv").num_rows == wanted.num_rows
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

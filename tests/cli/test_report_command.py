@@ -62,7 +62,6 @@ def test_the_report_is_written_into_the_folder_which_still_loads(output, saved):
     output("report", saved)
 
 
-@pytest.mark.slow
 @pytest.mark.needs("geopandas", "shapely")
 def test_boundaries_add_a_map_and_those_that_do_not_match_are_named(run, output, saved, tmp_path):
     good, bad = tmp_path / "good.geojson", tmp_path / "bad.geojson"

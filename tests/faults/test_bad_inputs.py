@@ -174,7 +174,6 @@ def cases() -> list[Any]:
     return [pytest.param(line, id=line["id"], marks=[pytest.mark.slow] if line.get("slow") else []) for line in LINES]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("line", cases())
 def test_a_bad_input_is_refused_with_its_sentence(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -74,7 +74,6 @@ def test_names_of_the_release_are_text_in_yaml_and_markdown(tmp_path):
     assert all(c.isprintable() or c == "\n" for c in text)
 
 
-@pytest.mark.slow
 @pytest.mark.needs("ruamel")
 @pytest.mark.parametrize("key", schemas_by_key())
 def test_every_key_can_be_set_and_nothing_else_changes(areas, key):

@@ -15,7 +15,6 @@ from tallytree.spec import (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [

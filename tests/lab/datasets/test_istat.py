@@ -109,7 +109,6 @@ def test_trips_can_be_released(tmp_path):
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_before", [0, 400_000])
 @pytest.mark.parametrize(
     ("line", "message"),

@@ -72,7 +72,6 @@ class TestNumbers:
         with refuses(ValueError, "records", "'n' (count)", "integers"):
             count_records(engine, tmp_path / "n.csv", [LEAF], count="n")
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         "values",
         [

@@ -62,7 +62,6 @@ def test_the_constraint_programs_give_the_cost_tables_solution(one_process, tree
     assert cost(x, parent, noisy, np.ones(len(x)), total) == exact.cost
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
