@@ -91,7 +91,7 @@ def releases() -> Iterator[tuple[str, tt.Release, str, list[str]]]:
 def follow(page: Path, folder: Path) -> None:
     """Run the blocks of a page in a folder."""
     sys.path.append(str(TUTORIALS.parents[1] / "tests"))
-    from helpers.pages import blocks
+    from helpers.pages import blocks, commands
 
     names: dict[str, Any] = {}
     programs = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
@@ -102,9 +102,8 @@ def follow(page: Path, folder: Path) -> None:
         elif named := re.match(r"# (\S+\.yaml)\n", block.text):
             (folder / named[1]).write_text(block.text, encoding="utf-8")
         elif block.kind in ("sh", "console"):
-            lines = block.text.replace("\\\n", " ").splitlines()
-            typed = "\n".join(line[2:] for line in lines if line.startswith("$ "))
-            command = ["/bin/bash", "-euc", typed or block.text]
+            script = "\n".join(commands(block.text)) if block.kind == "console" else block.text
+            command = ["/bin/bash", "-euc", script]
             subprocess.run(command, cwd=folder, env=programs, check=True)  # noqa: S603
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from helpers.pages import SCREEN, Block, as_shown, blocks, check, compared
+from helpers.pages import SCREEN, Block, as_shown, blocks, check, commands, compared
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LANGUAGES = {"console", "sh", "python", "yaml", "text", "json", "dockerfile", "output", "output shape"}
@@ -74,12 +74,6 @@ def workbench(tmp_path):
     ]
     (tmp_path / "counties.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
     return tmp_path
-
-
-def commands(text):
-    """The commands of a console block: lines after `$ `, continued after a backslash, without their comments."""
-    joined = text.replace("\\\n", " ")
-    return [re.sub(r"\s+#.*", "", line[2:]) for line in joined.splitlines() if line.startswith("$ ")]
 
 
 @pytest.mark.slow

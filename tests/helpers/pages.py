@@ -67,6 +67,12 @@ def blocks(page):
     return found
 
 
+def commands(text):
+    """The commands of a console block: lines after `$ `, continued after a backslash, without their comments."""
+    joined = text.replace("\\\n", " ")
+    return [re.sub(r"\s+#.*", "", line[2:]) for line in joined.splitlines() if line.startswith("$ ")]
+
+
 def lines(text):
     """Its lines without spaces at their ends, and without empty lines at both ends of the text."""
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").splitlines()

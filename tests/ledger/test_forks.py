@@ -45,7 +45,6 @@ def thread(work):
         running.join()
 
 
-@pytest.mark.slow
 def test_children_of_a_process_whose_threads_use_the_ledger_use_it_too(ledger):
     ledger.record(posting(pure("1/9")))
     stop = threading.Event()

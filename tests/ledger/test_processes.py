@@ -83,7 +83,6 @@ print(passed)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "admits"), [(tt.Budget(epsilon=2), 6), (None, 18)], ids=["limit", "no limit, no file"]
 )
