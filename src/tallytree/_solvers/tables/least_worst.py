@@ -6,7 +6,8 @@ problem is that of the least Σp with F(p) ≤ 1, divided by its sum. That is so
 
     1 + Σ_j θ_j ∇F_j(p) − z = 0,     θ_j (1 − F_j(p)) = τ,     z_i p_i = τ
 
-in Newton steps, τ decreasing to 0.
+in Newton steps, τ decreasing to 0. A step is not asked to lower the residual of these conditions: a share that goes to
+0 makes that residual so curved that such steps become tiny (200 were not enough where 8 are).
 
 **How close it is.** For weights θ that add up to 1, G = Σ θ_j F_j is convex and ∇G·p = −G, so that on all shares
 max_j F_j ≥ G(p) + min_i ∇_i G(p) + G(p) = 2 G(p) − max_i |∇_i G(p)|: a lower bound that anyone can check.
@@ -24,7 +25,7 @@ import numpy as np
 from tallytree._compute.arrays import FloatArray, IntArray
 
 MOST_STEPS = 200
-"""Newton steps. It takes 10 to 80 of them."""
+"""Newton steps. It takes 5 to 20 of them, and up to 150 where costs or gains differ by a factor of 10^14."""
 CLOSE = 1e-7
 """The method ends at this relative gap between the worst value and its lower bound."""
 
@@ -127,7 +128,7 @@ def _bound(problem: ShareProblem, shares: FloatArray, theta: FloatArray) -> floa
 def _step(
     problem: ShareProblem, p: FloatArray, theta: FloatArray, z: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """One Newton step towards a tenth of the present gap, as long as all stays positive and the residual shrinks."""
+    """One Newton step towards a tenth of the present gap, as long as all stays positive and F(p) stays below 1."""
     costs, gains = problem
     told = _product(gains, p)
     slopes = -_weighted(costs.T, 1 / told**2, gains)  # ∇F, (wanted, candidates)
@@ -142,25 +143,11 @@ def _step(
     dtheta = tau / slack - theta + theta / slack * change
     dz = tau / p - z - z / p * dp
     size = min(1.0, 0.99 * _room(theta, dtheta), 0.99 * _room(z, dz), 0.99 * _room(p, dp))
-    before = _residual(problem, p, theta, z, tau)
     for _ in range(60):
-        trial = p + size * dp
-        if (_product(costs, 1 / _product(gains, trial)) < 1).all():
-            after = _residual(problem, trial, theta + size * dtheta, z + size * dz, tau)
-            if after <= (1 - 0.01 * size) * before:
-                break
+        if (_product(costs, 1 / _product(gains, p + size * dp)) < 1).all():
+            break
         size /= 2
     return p + size * dp, theta + size * dtheta, z + size * dz
-
-
-def _residual(problem: ShareProblem, p: FloatArray, theta: FloatArray, z: FloatArray, tau: float) -> float:
-    """The squared norm of what the conditions lack."""
-    told = _product(problem.gains, p)
-    mixed = _product(problem.costs.T, theta)
-    dual = 1 - _product(problem.gains.T, mixed / told**2) - z
-    slack = 1 - _product(problem.costs, 1 / told)
-    lacks: list[float] = np.concatenate([dual, theta * slack - tau, z * p - tau]).tolist()
-    return sum(lack * lack for lack in lacks)
 
 
 def _room(values: FloatArray, change: FloatArray) -> float:
