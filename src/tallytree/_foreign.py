@@ -34,8 +34,8 @@ M = TypeVar("M", bound=Mechanism)
 def is_foreign(mechanism: object) -> bool:
     """Whether a mechanism is not one of this library's: its class is not found where it says that it is from."""
     kind = type(mechanism)
-    own = kind.__module__.startswith("tallytree.") and vars(sys.modules.get(kind.__module__, kind)).get(kind.__name__)
-    return isinstance(mechanism, Mechanism) and own is not kind
+    module = sys.modules.get(kind.__module__) if kind.__module__.startswith("tallytree.") else None
+    return isinstance(mechanism, Mechanism) and getattr(module, kind.__name__, None) is not kind
 
 
 def code_of(kind: type) -> str:
@@ -163,6 +163,19 @@ def check_foreign(mechanism: Any) -> None:
                 f"mechanism: the option {field.name!r} of {name} is {type(value).__name__}, and options are published "
                 "as JSON; give a finite number, a text, true or false, or a list or mapping of these"
             ) from None
+
+
+def refuse_in_bands(mechanism: Mechanism) -> None:
+    """Refuse a mechanism from outside with `memory`: only in memory are its answers held back and its results checked.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if is_foreign(mechanism):
+        raise ValueError(
+            f"memory: {type(mechanism).__name__} is code from outside, which works on the whole tree in memory; leave "
+            "memory out"
+        )
 
 
 def _checked(found: Any, code: str, base: type[M]) -> type[M]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 
+import pyarrow as pa
 import pytest
 
 import tallytree as tt
@@ -205,6 +206,39 @@ def test_what_a_live_run_builds_is_not_called_left(pair):
         assert live.stdout.readline() == "locked\n"
         replacing.replace_release(tt.Release.load(pair / "new"), pair / "earlier")  # a warning would be an error
         live.kill()
+
+
+def everything(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix != ".html"}
+
+
+@pytest.mark.parametrize("later", ["counts", "households"])
+@pytest.mark.parametrize("earlier", ["counts", "households"])
+def test_nothing_of_the_earlier_release_is_left(areas, tmp_path, earlier, later):
+    """A trial with a seed has true numbers for whoever knows the seed: nothing of it may stay in the folder."""
+    rows = [("a", "x", f"h{i // 3}") for i in range(30)]
+    homes = pa.table(dict(zip(["state", "county", "home"], zip(*rows, strict=True), strict=True)))
+    tree = tt.Hierarchy.from_table(pa.table({"state": ["a", "b"], "county": ["x", "y"]}), ["state", "county"])
+
+    def made(kind, **options):
+        if kind == "counts":
+            return releases.counts(areas, **options)
+        budget, sizes = tt.Budget(epsilon=1), {"household": "home", "max_household_size": 4}
+        return tt.release_households(homes, tree, budget, neighboring="add_remove", **sizes, **options)
+
+    kept = {"keep_detail": True} if earlier == "households" else {}
+    target = made(earlier, seed=1, **kept).save(tmp_path / "out", csv=True)
+    for place in (target, *(part for part in target.iterdir() if (part / "release.json").is_file())):
+        (place / "report.html").write_text("of the earlier release")
+    (target / "notes.txt").write_text("the publisher's own")
+    (target / "empty").mkdir()
+    new = made(later)
+    new.save(tmp_path / "fresh")
+    replace_folder(new.save(tmp_path / "new"), target)
+    assert everything(target) - {"notes.txt", "empty"} == everything(tmp_path / "fresh")
+    assert (target / "notes.txt").exists()
+    assert not list(target.rglob("*.html"))
+    assert tt.Release.load(target).statement["private"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")

@@ -175,7 +175,7 @@ def test_a_mechanism_that_knows_no_bands_is_refused_with_memory(areas):
         def reconcile(self, tree, total, measurer):
             raise NotImplementedError
 
-    with pytest.raises(ValueError, match=r"^memory: Whole works on the whole tree in memory; leave memory out"):
+    with pytest.raises(ValueError, match=r"^memory: Whole is code from outside, which works on the whole tree"):
         planned(areas, pa.table({"state": ["A"], "county": ["x"]}), Whole(), memory="1GB")
 
 

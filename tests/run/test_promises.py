@@ -11,6 +11,7 @@ import pytest
 
 import tallytree as tt
 from helpers.foreign import FinestTable, LeafTails, Rounded, UniformBelow
+from tallytree._foreign import is_foreign
 from tallytree._measurements import NoisyAnswers
 from tallytree._run import CountsArguments, plan_counts, rehearsal
 from tallytree.ledger import Ledger
@@ -315,6 +316,48 @@ def test_a_subclass_of_a_mechanism_of_the_library_is_from_outside():
     assert json.dumps(made.statement)
     with pytest.raises(ValueError, match="is code from outside, which is not installed here"):
         tt.replicate_errors(made, 10)  # a local class is found by no name
+
+
+def test_a_class_that_only_says_that_it_is_the_librarys_is_from_outside(monkeypatch):
+    kind = dataclasses.make_dataclass("Posing", [], bases=(UniformBelow,), frozen=True)
+    monkeypatch.setattr(kind, "__module__", "tallytree.counts.posing")  # a module that is not there
+    monkeypatch.setattr(kind, "Posing", kind, raising=False)
+    assert is_foreign(kind())
+    monkeypatch.setattr(kind, "__module__", "tallytree.counts")
+    assert is_foreign(kind())
+    assert not is_foreign(tt.counts.LeastSquares())
+
+
+def test_a_mechanism_from_outside_does_not_work_in_bands():
+    @dataclasses.dataclass(frozen=True)
+    class Down(tt.counts.TopDown):
+        """Could tell the statement anything when it begins."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Match(tt.sizes.Matching):
+        """Would get the measurements themselves."""
+
+    message = r"^memory: {} is code from outside, which works on the whole tree in memory; leave memory out$"
+    with pytest.raises(ValueError, match=message.format("Down")):
+        released(Down(), memory="1GB")
+    groups = PEOPLE.append_column("home", pa.array(range(300)))
+    sizes = {"group": "home", "neighboring": "add_remove", "max_group_size": 9, "invariants": "none"}
+    with pytest.raises(ValueError, match=message.format("Match")):
+        tt.release_group_sizes(groups, AREAS, BUDGET, mechanism=Match(), memory="1GB", **sizes)
+
+
+def test_a_mechanism_from_outside_spends_no_more_than_the_budget(tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Spends(LeafTails):
+        def understatement(self, hierarchy):
+            return {hierarchy.levels[-1]: 50}
+
+    groups = PEOPLE.append_column("home", pa.array(range(300)))
+    sizes = {"group": "home", "neighboring": "add_remove", "max_group_size": 9, "invariants": "none"}
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    with pytest.raises(ValueError, match="mechanism: Spends has an understatement, so it would spend more than the"):
+        tt.release_group_sizes(groups, AREAS, BUDGET, mechanism=Spends(), ledger=ledger, dataset="people", **sizes)
+    assert ledger.entries() == ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from tallytree._bands import Band, Cut, all_leaves_below, chosen_cut
 from tallytree._compute.arrays import IntArray
 from tallytree._compute.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files
+from tallytree._foreign import refuse_in_bands
 from tallytree._measurements import Measurement, Measures, Statistic
 from tallytree._private import (
     BandInputs,
@@ -134,7 +135,7 @@ def reconcile_in_bands(
         elif isinstance(mechanism, AddsUp):
             facts = add_up(mechanism, bands, work, files)
         else:
-            raise TypeError(refusal_of(mechanism))
+            raise TypeError(f"mechanism: {type(mechanism).__name__} does not work in bands")
         about: dict[str, Any] = {
             "constraint_violations": facts.constraint_violations,
             "negative_numbers": facts.negative_numbers,
@@ -146,27 +147,19 @@ def check_memory(mechanism: CountsMechanism, tree: Tree, memory: str | None, noi
     """Refuse a run with `memory` that could not keep to it, from public facts.
 
     Raises:
-        ValueError: the mechanism does not work in bands, or works on more nodes at once than fit; or the noise is kept
-            in memory.
+        ValueError: the mechanism is from outside, or works on more nodes at once than fit; or the noise is kept in
+            memory.
     """
     if memory is None:
         return
+    refuse_in_bands(mechanism)
     if noise == "opendp":
         raise ValueError(
             'memory: with noise="opendp" every cell that was drawn is kept in memory; leave memory out, or use '
             'noise="keyed"'
         )
-    if not isinstance(mechanism, GoesDown | AddsUp):
-        raise ValueError(refusal_of(mechanism))
     if isinstance(mechanism, GoesDown):
         require_fits(memory, mechanism.bytes_at_once(tree), mechanism.why_whole())
-
-
-def refusal_of(mechanism: CountsMechanism) -> str:
-    """That a mechanism does not work in bands."""
-    return (
-        f"memory: {type(mechanism).__name__} works on the whole tree in memory; leave memory out, or choose TopDown()"
-    )
 
 
 def chosen_bands(tree: Tree, true: CountsInFiles, work: Workspace) -> Cut:

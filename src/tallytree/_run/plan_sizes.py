@@ -9,6 +9,7 @@ from typing import get_args
 from tallytree._accounting import NoisePlan
 from tallytree._accounting.amounts import shown_up
 from tallytree._accounting.sensitivity import effective_quantity
+from tallytree._foreign import is_foreign
 from tallytree._measurements import Statistic
 from tallytree._run.arguments import SizesArguments
 from tallytree._run.person_bound import shares_beside
@@ -69,6 +70,11 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         return chosen.shares
 
     understatement = mechanism.understatement(hierarchy)
+    if understatement and is_foreign(mechanism):
+        raise ValueError(
+            f"mechanism: {type(mechanism).__name__} has an understatement, so it would spend more than the budget; "
+            "take that method out of its class"
+        )
     plan = noise_plan(
         asked,
         arguments.budget,

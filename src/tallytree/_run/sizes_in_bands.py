@@ -13,6 +13,7 @@ import numpy as np
 
 from tallytree._bands import Cut, chosen_cut
 from tallytree._compute.arrays import IntArray, NumberArray
+from tallytree._foreign import refuse_in_bands
 from tallytree._measurements import Measures
 from tallytree._private import (
     BandInputs,
@@ -111,11 +112,12 @@ def check_memory(
         engine: tabulates, and may work on bands.
 
     Raises:
-        ValueError: the mechanism does not work in bands, works on more cells at once than fit, or would draw noise
-            twice that is not a function of its cell.
+        ValueError: the mechanism does not work in bands, is from outside, works on more cells at once than fit, or
+            would draw noise twice that is not a function of its cell.
     """
     if memory is None:
         return
+    refuse_in_bands(mechanism)
     if noise == "opendp":
         raise ValueError(
             'memory: with noise="opendp" a cell can be drawn only once, and is kept in memory; leave memory out, or '

@@ -119,29 +119,37 @@ def _rename_both(new: Path, target: Path, earlier: Path) -> None:
 
 
 def _own_files(target: Path) -> set[str]:
-    """The names of the files of a saved release, its report among them: it is about the earlier tables.
+    """The names of the files of a saved release and of its parts, their reports too: these are about earlier tables.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or a part of it is none.
     """
+    own = {MANIFEST, REPORT}
     try:
-        return {*json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"], MANIFEST, REPORT}
+        for name in json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"]:
+            own.add(name)
+            part = Path(name)
+            if part.name == MANIFEST:  # of persons, or of households: it lists the part's own files
+                own |= {(part.parent / each).as_posix() for each in _own_files(target / part.parent)}
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
             f"folder: {str(target)!r} is no saved release (it has no readable {MANIFEST}), so it is not replaced; "
             "choose another folder or move it away"
         ) from None
+    return own
 
 
 def _keep_others(target: Path, made: Path, own: Container[str]) -> None:
     """Copy what is not the release's own: files, links as links, folders that are empty, too."""
     for place, folders, files in os.walk(target):
         here = Path(place).relative_to(target)
-        (made / here).mkdir(exist_ok=True)
+        if not folders and not files:
+            (made / here).mkdir(parents=True, exist_ok=True)
         links = [name for name in folders if (target / here / name).is_symlink()]
         for name in (*files, *links):
             path = here / name
             if path.as_posix() not in own and not os.path.lexists(made / path):
+                (made / here).mkdir(parents=True, exist_ok=True)
                 _copy(target / path, made / path)
 
 
