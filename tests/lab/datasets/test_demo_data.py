@@ -16,6 +16,8 @@ def test_households_are_as_many_as_asked_and_every_county_is_listed_once():
     assert tt.Hierarchy.from_table(made.households, path).n_leaves == made.households.num_rows == 60
     sizes = np.array(made.people["household_id"].value_counts().field("counts"))
     assert (sizes > 12).sum() == 10
+    by_id = {each["values"]: each["counts"] for each in made.people["household_id"].value_counts().to_pylist()}
+    assert made.group_quarters.to_pylist() == sorted(name for name, size in by_id.items() if size > 12)
     assert sizes.max() <= 480
     assert len(sizes) < 5_000
     occupied = made.people.group_by([*path, "household_id"]).aggregate([]).group_by(path).aggregate([([], "count_all")])

@@ -45,10 +45,13 @@ class Households:
             were real.
         households: one row per county: `country`, `state`, `county` and `groups`, the number of its households,
             empty ones included. Public; it lists every county once, so it is also the table of leaves of the hierarchy.
+        group_quarters: the ids of dormitories, prisons and care homes, sorted int64. A register of dwellings would say
+            so, whoever lives there.
     """
 
     people: pa.Table
     households: pa.Table
+    group_quarters: pa.Array
 
 
 def households(n_households: int = 20_000, *, n_group_quarters: int = 40, seed: int = 2010) -> Households:
@@ -70,7 +73,7 @@ def households(n_households: int = 20_000, *, n_group_quarters: int = 40, seed: 
         seed: of the data. Equal arguments give equal tables.
 
     Returns:
-        The people and the public numbers of households.
+        The people, the public numbers of households, and which of these are group quarters.
     """
     rng = np.random.default_rng(seed)
     state_of_county = np.repeat(np.arange(len(STATES)), COUNTIES_PER_STATE)
@@ -99,6 +102,7 @@ def households(n_households: int = 20_000, *, n_group_quarters: int = 40, seed: 
     return Households(
         people=paths.take(county[person]).append_column("household_id", pa.array(household_id[person])),
         households=paths.append_column("groups", pa.array(np.bincount(county, minlength=len(share)))),
+        group_quarters=pa.array(np.sort(household_id[len(size) - n_group_quarters :])),
     )
 
 
