@@ -18,6 +18,7 @@ from tallytree.sources.partitions import is_partition
 from tallytree.sources.reading import file_batches
 from tallytree.sources.schemas import require_columns, schemas
 from tallytree.sources.text_columns import is_text_type
+from tallytree.sources.type_names import type_in_messages
 
 PUBLIC_TABLES = frozenset({"public_groups", "public_totals"})
 """Arguments with tables that are counted as records are, and are public."""
@@ -251,7 +252,7 @@ def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, whe
         ),
     }[column.use]
     if not allowed:
-        raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {kind}; {remedy}")
+        raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {type_in_messages(kind)}; {remedy}")
 
 
 def named(column: Wanted) -> str:
