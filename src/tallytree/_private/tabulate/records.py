@@ -152,7 +152,7 @@ def check_records(
         TypeError: a column has a type that its use does not allow, or `table` is not a table; records would be left
             out because of their column's type (see `key_types`).
     """
-    source = locate(table, argument)
+    source = locate(table, argument, public=argument in PUBLIC_TABLES)
     try:
         return located_records(source, schemas(source, argument), keys, others, argument, drop_unknown=drop_unknown)
     except (TypeError, ValueError):
@@ -184,7 +184,7 @@ def located_records(
     layouts = tuple(_layout(source, paths, schema, wanted, argument) for paths, schema in distinct)
     for layout in layouts:
         for key, columns, types in key_types(keys, present, layout):
-            where = table_in_messages(argument, layout.paths)
+            where = table_in_messages(argument, source, layout.paths)
             unnoticed = drop_unknown or key.other is not None
             require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=unnoticed)
     return Records(source, present, wanted, layouts, argument)
@@ -206,15 +206,15 @@ def key_types(
         first += len(columns)
 
 
-def table_in_messages(argument: str, paths: Sequence[str]) -> str:
-    """The argument, and the first of its files where it has some."""
-    return f"{argument} ({paths[0]!r})" if paths else argument
+def table_in_messages(argument: str, source: Any, paths: Sequence[str]) -> str:
+    """The argument, and the first of some of its files where it is in files."""
+    return f"{argument} ({source.named(paths[0])!r})" if isinstance(source, Files) and paths else argument
 
 
 def _layout(
     source: Source, paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str
 ) -> ColumnLayout:
-    where = table_in_messages(argument, paths)
+    where = table_in_messages(argument, source, paths)
     require_columns(schema.names, [column.name for column in wanted], where, public=argument in PUBLIC_TABLES)
     positions = tuple(schema.names.index(column.name) for column in wanted)
     types = tuple(_value_type(schema.field(position).type) for position in positions)
