@@ -255,7 +255,7 @@ def test_a_spec_of_a_lake_is_published_without_its_bucket(people: S3, tmp_path: 
     (tmp_path / "spec.yaml").write_text(text)
     people.write("people.csv", b"state\nA\nB\n")
     release = load_spec(tmp_path / "spec.yaml").release(tmp_path / "out")
-    assert release.spec["records"] == {"parquet": ["*.parquet"]}
+    assert release.spec["records"] == {"parquet": "<list of files>"}
     everything = "".join(each.read_text(errors="replace") for each in (tmp_path / "out").rglob("*") if each.is_file())
     assert BUCKET not in everything
 

@@ -24,7 +24,7 @@ from tallytree.budget import exact, shares
 from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import LeafKey, Product, leaf_keys
-from tallytree.sources.addresses import published_name
+from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.locate import locate
 from tallytree.sources.same_tables import refuse_private
 from tallytree.sources.schemas import column_names
@@ -76,7 +76,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         tree=layout,
         public_tree=product,
         table_names={
-            "records": published_name(asked.records),
+            "records": published_private_name(asked.records),
             **({} if totals is None else {"public_totals": published_name(totals)}),
         },
         mechanism=mechanism,
