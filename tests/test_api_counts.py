@@ -5,6 +5,7 @@ import logging
 import tempfile
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -255,6 +256,21 @@ def test_a_spec_names_a_file_without_the_publishers_folders(areas, tmp_path):
     pa.parquet.write_table(PEOPLE, tmp_path / "people.parquet")
     assert counts(areas, records=tmp_path / "people.parquet").spec["records"] == "people.parquet"
     assert counts(areas).spec["records"] == "<Table>"
+
+
+def test_no_file_of_a_release_says_how_many_files_private_records_were_in_or_how_they_were_named(areas, tmp_path):
+    specs = []
+    for names in (["anna"], ["anna", "bob"]):
+        files = [tmp_path / f"{name}.parquet" for name in names]
+        for place, file in enumerate(files):
+            pa.parquet.write_table(PEOPLE.slice(place, 1), file)
+        out = tmp_path / f"of-{len(files)}"
+        counts(areas, records=files).save(out)
+        for file in filter(Path.is_file, out.rglob("*")):
+            assert not [name for name in names if name.encode() in file.read_bytes()]
+        specs.append(json.loads((out / "release.json").read_text())["spec"])
+    assert specs[0]["records"] == "<list of files>"
+    assert specs[0] == specs[1]
 
 
 def test_a_file_that_several_paths_lead_to_is_counted_once(areas, tmp_path):

@@ -101,7 +101,7 @@ def read_impossible(given: Any, sides: Sequence[Side]) -> tuple[Impossible, ...]
 
 
 def _read(given: Any, sides: Sequence[Side]) -> Impossible:
-    source = locate(given, ARGUMENT)
+    source = locate(given, ARGUMENT, public=True)
     names = list(column_names(source, ARGUMENT))
     known = {column: side for side, each in enumerate(sides) for column in each.columns}
     strangers = [name for name in names if name not in known]

@@ -62,6 +62,19 @@ def test_the_sections_are_in_order_and_the_page_is_one_small_file_without_script
     assert len(ids) == len({*ids})
 
 
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("<list of files>", "From the private table records: a list of files "),
+        ("<Table>", "From the private table records: a table in memory "),
+    ],
+)
+def test_the_appendix_says_what_the_records_were_read_from(every_release, named, said):
+    release = every_release["counts"]
+    page = report_page(replace(release, spec={**release.spec, "records": named}))
+    assert said in Reader(page).text
+
+
 @pytest.mark.parametrize("name", STATISTICS)
 def test_every_chart_has_words_and_a_table(pages, name):
     read = Reader(pages[name].read_text(encoding="utf-8"))

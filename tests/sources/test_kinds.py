@@ -22,7 +22,7 @@ from helpers.refused_records import LEAF, SECRET
 from tallytree._compute.spill_folders import spill_folder
 from tallytree._private.engines import CountRecords, Local
 from tallytree.sources import cloud, duckdb_files, postgresql
-from tallytree.sources.addresses import check_address, published_name
+from tallytree.sources.addresses import check_address, published_name, published_private_name
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
@@ -289,6 +289,25 @@ def test_a_workbook_is_refused(tmp_path: Path) -> None:
 )
 def test_what_is_published_of_a_table(table: Any, name: Any) -> None:
     assert published_name(table) == name
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        (["/home/anna.csv"], "<list of files>"),
+        (("/home/anna.csv", Path("/home/bob.csv")), "<list of files>"),
+        (Parquet(["s3://b/anna.parquet"]), {"parquet": "<list of files>"}),
+        (CSV(["anna.csv", "bob.csv"], ";", partitions=["year"]),
+         {"csv": "<list of files>", "separator": ";", "partitions": ["year"]}),
+        ("/home/*.csv", "*.csv"),
+        (CSV("/home/a.csv", ";"), {"csv": "a.csv", "separator": ";"}),
+        (PostgreSQL("postgresql://host/db", "t"), {"postgresql": "db", "table": "t"}),
+        (pa.table({"a": [1]}), "<Table>"),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_what_is_published_of_a_private_list_does_not_depend_on_its_files(table: Any, name: Any) -> None:
+    assert published_private_name(table) == name
 
 
 @pytest.mark.parametrize("scheme", ["gs", "az", "abfs", "hdfs"])

@@ -15,6 +15,7 @@ from tallytree._private.engines import CountGroups, CountRecords, Local
 from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
+from tallytree.sources.partitions import path_in_messages
 from tallytree.sources.public_tables import read_public
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
@@ -119,6 +120,75 @@ def test_files_of_which_some_only_lie_in_named_folders_are_refused(tmp_path: Pat
         files = [write(folder / first / "1.parquet", rows), write(folder / second / "2.parquet", rows)]
         with pytest.raises(SourceError, match=r"^records: some of the files lie in folders that are named state=…"):
             counts(files)
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "said"),
+    [
+        ("a/who=Zwetschke/1.parquet", "a", "a/who=…/1.parquet"),
+        ("/a/b/who=Zwetschke/year=2/1.parquet", "/a//b/", "/a/b/who=…/year=…/1.parquet"),
+        ("./a/who=Zwetschke/1.parquet", "./a/*/*.parquet", "./a/who=…/1.parquet"),
+        ("a/who=Zwetschke", "./a", "a/who=…"),
+        ("a/year=2/who=Zwetschke/1.parquet", "a/year=2/**", "a/year=2/who=…/1.parquet"),
+        ("a/who=Zwetschke/year=2/1.parquet", "a/who=*/year=2/*", "a/who=…/year=…/1.parquet"),
+        ("a/who=Zwetschke=1/1.parquet", "a", "a/who=…/1.parquet"),
+        ("a/who=Pflaume/1.parquet", "a/who=Pflaume/1.parquet", "a/who=Pflaume/1.parquet"),
+        ("a/b/1.parquet", "a/*/1.parquet", "a/b/1.parquet"),
+    ],
+)
+def test_messages_show_of_a_private_path_what_was_typed_and_no_value_below_it(path: str, given: str, said: str) -> None:
+    assert path_in_messages(path, given) == said
+
+
+def columns(**changes: Any) -> pa.Table:
+    return pa.table({"state": ["A"], "county": ["x"]} | changes)
+
+
+NO_TABLE = "not Parquet"
+
+FAULTS: dict[str, tuple[Any, str, str]] = {
+    "the file has other values": (
+        columns(who=["Pflaume"]), "who=Zwetschke", "has the column 'who' itself, with other values than its folder's"
+    ),
+    "a type": (columns(state=[1.5]), "who=Zwetschke", "column 'state' holds double"),
+    "a column": (pa.table({"state": ["A"]}), "who=Zwetschke", "column 'county' is missing"),
+    "no Parquet": (NO_TABLE, "who=Zwetschke", "cannot be read as parquet"),
+    "two values": (columns(), "who=Zwetschke/who=Pflaume", "has two values of the partition column 'who'"),
+    "not UTF-8": (columns(), "who=Zwetschke%ff", "has percent-encoded text that is not UTF-8; rename it"),
+    "a surrogate": (NO_TABLE, "who=Zwetschke\udcff", "is not UTF-8; rename the file"),
+    "a folder": (None, "who=Zwetschke", "is a folder, not a file"),
+    "a log": (None, "who=Zwetschke/_delta_log", "is a table with a log"),
+    "a backslash": (columns(), "who=Zwetschke\\[1]", r"has a backslash and one of * ? [; rename the file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "folder", "message"), FAULTS.values(), ids=FAULTS)
+def test_no_message_about_a_private_table_shows_the_value_of_a_partition(
+    tmp_path: Path, refuses: Any, rows: Any, folder: str, message: str
+) -> None:
+    path = tmp_path / folder / "1.parquet"
+    path.parent.mkdir(parents=True)
+    if rows is None:
+        given = tmp_path / "who=*"
+        if "log" not in folder:  # several folders are no table
+            (tmp_path / "who=Pflaume").mkdir()
+    else:
+        given = tmp_path
+        path.write_text(NO_TABLE) if rows is NO_TABLE else write(path, rows)
+    request = CountGroups(KEY, group="who", smallest=0, largest=5)
+    for each in (given, tt.sources.Parquet([given])):
+        with refuses((ValueError, TypeError, OSError), message, planted=("Zwetschke", "Pflaume")):
+            Local().tabulate(str(each) if isinstance(each, Path) else each, request)
+
+
+def test_messages_about_a_public_table_and_what_is_typed_show_the_whole_path(tmp_path: Path) -> None:
+    path = write(tmp_path / "state=A" / "1.parquet", pa.table({"n": [1.5]}))
+    for argument, given in (("public_groups", str(tmp_path)), ("records", path), ("records", [path])):
+        with pytest.raises(ValueError, match=rf"^{argument} \('.*state=A/1\.parquet'\): column 'county' is missing"):
+            counts(given, argument=argument)
+    Path(path).write_text(NO_TABLE)
+    with pytest.raises(ValueError, match=r"^areas: '.*state=A/1\.parquet' cannot be read as parquet"):
+        read_public(tmp_path, ["state"], "areas")
 
 
 def test_a_name_that_duckdb_would_take_for_another_is_refused(tmp_path: Path) -> None:

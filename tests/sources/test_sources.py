@@ -25,6 +25,7 @@ from tallytree.sources.locate import Files, locate
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.schemas import column_names, schemas
 from tallytree.sources.text_columns import text_column
+from tallytree.sources.type_names import type_in_messages
 
 ROWS = pa.table({"leaf": ["007", "b"], "n": [1, 2]})
 
@@ -184,6 +185,36 @@ def test_a_column_of_a_frame_that_arrow_does_not_know_is_named_without_its_value
     wide = pl.DataFrame({"fine": [1], "wide": pl.Series([2**90], dtype=pl.Int128)})
     with pytest.raises(TypeError, match=r"^areas: column 2 of the polars frame mixes types"):
         locate(wide, "areas")
+
+
+FIELD_IS_A_VALUE = pa.struct([("Zwetschke", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (FIELD_IS_A_VALUE, "a struct"),
+        (pa.list_(FIELD_IS_A_VALUE), "a list"),
+        (pa.list_view(FIELD_IS_A_VALUE), "a list"),
+        (pa.list_(FIELD_IS_A_VALUE, 2), "a list"),
+        (pa.map_(pa.string(), FIELD_IS_A_VALUE), "a map"),
+        (pa.dense_union([pa.field("Zwetschke", pa.int64())]), "a union"),
+        (pa.dictionary(pa.int32(), FIELD_IS_A_VALUE), "a struct"),
+        (pa.run_end_encoded(pa.int32(), pa.list_(FIELD_IS_A_VALUE)), "a list"),
+        (pa.opaque(FIELD_IS_A_VALUE, "type", "vendor"), "a struct"),
+        (pa.float64(), "double"),
+        (pa.timestamp("us", "UTC"), "timestamp[us, tz=UTC]"),
+        (pa.dictionary(pa.int32(), pa.float64()), "dictionary<values=double, indices=int32, ordered=0>"),
+        (pa.uuid(), "extension<arrow.uuid>"),
+    ],
+)
+def test_a_type_is_named_without_the_names_of_its_fields(kind: pa.DataType, said: str) -> None:
+    assert type_in_messages(kind) == said
+
+
+def test_keys_of_a_nested_type_are_refused_without_the_names_of_its_fields() -> None:
+    with pytest.raises(TypeError, match=r"^areas: column 'leaf' holds a struct; keys must be strings or integers"):
+        text_column(pa.table({"leaf": [{"Zwetschke": 1}]}), "leaf", "areas")
 
 
 @pytest.mark.parametrize("labels", [["a", "a"], [1, 1]])

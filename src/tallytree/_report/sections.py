@@ -24,6 +24,7 @@ from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.statement import fitted_to_persons, mechanism_code, unknown_records
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.words import worded, words_of
+from tallytree.sources.addresses import LIST_OF_FILES
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,16 @@ def _of_time(which: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _sources(spec: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
-    """The tables that a spec names, each with its file; those in memory are named by their type, as <Table>."""
+    """The tables that a spec names, each with its file."""
     found = [(word, spec[key]) for key, word in words.items() if isinstance(spec.get(key), str)]
-    return [f"{word}: {'a table in memory' if source[:1] == '<' else name(source)}" for word, source in found]
+    return [f"{word}: {_source(source)}" for word, source in found]
+
+
+def _source(named: str) -> str:
+    """A table that a spec names; one in memory is named by its type, as <Table>."""
+    if named == LIST_OF_FILES:
+        return "a list of files"
+    return "a table in memory" if named[:1] == "<" else name(named)
 
 
 def name_long(text: object) -> str:

@@ -24,7 +24,7 @@ from tallytree.counts.mechanism import in_place_of_counts
 from tallytree.counts.unlisted import Remainders
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.product import LeafKey, Product, check_columns, leaf_keys
-from tallytree.sources.addresses import published_name
+from tallytree.sources.addresses import published_private_name
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
@@ -74,7 +74,7 @@ def plan_counts(
         arguments=arguments,
         tree=tree,
         public_tree=tree,
-        table_names={argument: published_name(arguments.records)},
+        table_names={argument: published_private_name(arguments.records)},
         mechanism=mechanism,
         statistics=in_place_of_counts(asked, tree, distinct=arguments.distinct),
         plan=plan,

@@ -28,7 +28,7 @@ from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE, ar
 from tallytree.release.intervals import MEMBER_COLUMNS
 from tallytree.sizes.auto_split import ChosenSplit, auto_split
 from tallytree.sizes.domain import measured_depths
-from tallytree.sources.addresses import published_name
+from tallytree.sources.addresses import published_private_name
 from tallytree.tables.layout import sizes_of, table_of
 
 MOST_CELLS = 2**28
@@ -71,7 +71,7 @@ def plan_households(arguments: HouseholdsArguments) -> PlannedHouseholds:
         arguments=arguments,
         tree=PartLevels(persons.tree, areas),
         public_tree=product,
-        table_names={"records": published_name(arguments.records)},
+        table_names={"records": published_private_name(arguments.records)},
         mechanism=persons.mechanism,
         statistics={name: each.statistic for name, each in plan.levels.items()},
         plan=plan,

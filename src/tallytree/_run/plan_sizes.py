@@ -25,7 +25,7 @@ from tallytree.product import leaf_keys
 from tallytree.sizes import Joint, SizesMechanism
 from tallytree.sizes.auto_split import auto_split
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_size
-from tallytree.sources.addresses import published_name
+from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.same_tables import refuse_private
 
 SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "chain_tail_counts", "histogram"))
@@ -93,7 +93,10 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         arguments=arguments,
         tree=arguments.hierarchy,
         public_tree=arguments.hierarchy,
-        table_names={name: published_name(getattr(arguments, name)) for name in ("records", "public_groups")},
+        table_names={
+            "records": published_private_name(arguments.records),
+            "public_groups": published_name(arguments.public_groups),
+        },
         mechanism=mechanism,
         statistics=statistics,
         plan=plan,

@@ -24,7 +24,7 @@ from tallytree.budget import exact, shares
 from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import LeafKey, Product, leaf_keys
-from tallytree.sources.addresses import published_name
+from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.locate import locate
 from tallytree.sources.same_tables import refuse_private
 from tallytree.sources.schemas import column_names
@@ -76,7 +76,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         tree=layout,
         public_tree=product,
         table_names={
-            "records": published_name(asked.records),
+            "records": published_private_name(asked.records),
             **({} if totals is None else {"public_totals": published_name(totals)}),
         },
         mechanism=mechanism,
@@ -273,7 +273,7 @@ def _check_totals(arguments: TablesArguments) -> None:
 def _totals_depth(given: Any, product: Product) -> int:
     """How many columns of the areas a public table of totals has: those of a level and of all above it."""
     side = product.attributes[0]
-    names = set(column_names(locate(given, "public_totals"), "public_totals"))
+    names = set(column_names(locate(given, "public_totals", public=True), "public_totals"))
     depths = [depth for depth, column in enumerate(side.columns, 1) if column in names]
     if not depths:
         raise ValueError(

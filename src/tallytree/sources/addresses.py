@@ -115,8 +115,28 @@ def published_path(path: str | os.PathLike[str]) -> str:
     return last_part(text) if scheme_of(text) else Path(text).name
 
 
+LIST_OF_FILES = "<list of files>"
+"""What is published of a list of private files."""
+
+
+def published_private_name(table: Any) -> Any:
+    """How a published spec names the private table: as `published_name` says, but for a list of files."""
+    return without_files(published_name(table))
+
+
+def without_files(named: Any) -> Any:
+    """A published name of the private table, in which a list of files is one text, whatever it holds.
+
+    How many files there are, and their names, may follow from the records (a file for each person).
+    """
+    if isinstance(named, dict):  # it begins with the address
+        key = next(iter(named))
+        return {**named, key: without_files(named[key])}
+    return LIST_OF_FILES if isinstance(named, list) else named
+
+
 def published_name(table: Any) -> Any:
-    """How a published spec names a table; JSON-able.
+    """How a published spec names a public table; JSON-able.
 
     A file has its name without the publisher's folders, a list those of its files; a kind of `tallytree.sources` is the
     mapping that a spec has, without hosts, and without the text of a query; anything in memory is named by its type.

@@ -23,6 +23,7 @@ from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, scheme_of
 from tallytree.sources.failures import SourceError, Withheld
 from tallytree.sources.formats import FileFormat, is_data
+from tallytree.sources.partitions import path_in_messages
 
 _T = TypeVar("_T")
 
@@ -65,6 +66,7 @@ class CloudPlace:
         prefix: before every path, to make a URL again.
         account: of Azure, whose containers are those of an account; "" elsewhere.
         stamps: by path.
+        names: paths of private files, each with how messages name it.
     """
 
     family: str
@@ -72,10 +74,11 @@ class CloudPlace:
     prefix: str
     account: str = ""
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def url(self, path: str) -> str:
-        """A path as messages name it."""
-        return self.prefix + path
+        """A path as messages name it; see `path_in_messages`."""
+        return self.prefix + self.names.get(path, path)
 
     def run(self, work: Callable[[], _T], path: str, argument: str) -> _T:
         """Do what asks the server.
@@ -281,8 +284,17 @@ def _of_fsspec(name: str, **options: Any) -> Any:
     return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(fsspec.filesystem(name, **options)))
 
 
-def files_at(url: str, said: str, file_format: FileFormat | None, argument: str) -> tuple[CloudPlace, list[str]]:
+def files_at(
+    url: str, said: str, file_format: FileFormat | None, argument: str, *, public: bool = False
+) -> tuple[CloudPlace, list[str]]:
     """The files at a URL, a glob or in a folder; each once, with its stamp in the place.
+
+    Args:
+        url: what is given.
+        said: how messages name it.
+        file_format: as in `local_files.files_at`.
+        argument: the table's name in messages.
+        public: whether messages may show the whole path of a file.
 
     Raises:
         ValueError: there is none.
@@ -294,6 +306,8 @@ def files_at(url: str, said: str, file_format: FileFormat | None, argument: str)
         raise ValueError(f"{argument}: no file at {said}; give the URL, the folder or a glob of Parquet or CSV files")
     for each in listed:
         place.stamps[each.path] = Stamp(each.size, each.mtime_ns)
+        if not public:
+            place.names[each.path] = path_in_messages(each.path, path)
     return place, [each.path for each in listed]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from tallytree.sources.formats import FileFormat, is_data
@@ -36,7 +37,7 @@ def files_at(path: str, said: str, file_format: FileFormat | None, argument: str
     if problem is not None:
         raise ValueError(f"{argument}: {said} cannot be looked for: {problem}")
     if len(matches) == 1 and Path(matches[0]).is_dir():
-        matches = _in_folder(Path(matches[0]), file_format or "parquet", argument)
+        matches = _in_folder(Path(matches[0]), path, file_format or "parquet", argument)
         if not matches:
             hint = "" if file_format else f"; for CSV give '{path}/*.csv'"
             raise ValueError(f"{argument}: the folder {path!r} holds no .{file_format or 'parquet'} file{hint}")
@@ -54,12 +55,15 @@ def _matches(path: str, said: str, argument: str) -> list[str]:
     return sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
 
 
-def _in_folder(folder: Path, file_format: FileFormat, argument: str) -> list[str]:
-    """The files of a folder, as Spark and Arrow see it: what begins with `_` or `.` is not data."""
+def _in_folder(folder: Path, given: str, file_format: FileFormat, argument: str) -> list[str]:
+    """The files of a folder, as Spark and Arrow see it: what begins with `_` or `.` is not data.
+
+    Messages name what was given: a pattern may have found a folder whose name is private.
+    """
     for marker in TABLE_FORMATS:
         if any(folder.glob(marker)):
             raise ValueError(
-                f"{argument}: {str(folder)!r} is a table with a log ({marker}), some of whose files may be out of "
+                f"{argument}: {given!r} is a table with a log ({marker}), some of whose files may be out of "
                 "date; export its current rows to Parquet"
             )
     found, entries = [], 0
@@ -67,7 +71,7 @@ def _in_folder(folder: Path, file_format: FileFormat, argument: str) -> list[str
         folders[:] = [name for name in folders if is_data(name)]
         entries += len(folders) + len(files)
         if entries > MAX_ENTRIES:
-            raise too_many(str(folder), argument)
+            raise too_many(given, argument)
         endings = (".parquet",) if file_format == "parquet" else (".csv", ".csv.gz")
         found += [str(Path(place) / name) for name in files if name.lower().endswith(endings) and is_data(name)]
     return sorted(found)
@@ -80,39 +84,43 @@ def too_many(folder: str, argument: str) -> ValueError:
     )
 
 
-def without_repeats(paths: list[str], argument: str) -> list[str]:
+def without_repeats(named: Mapping[str, str], argument: str) -> list[str]:
     """Each file once, also where several paths lead to it: a record that is read twice has half the protection.
+
+    Args:
+        named: paths, each with how messages name it.
+        argument: the table's name in messages.
 
     Raises:
         ValueError: something is no file: reading from a pipe, for instance, may never end.
     """
     seen: set[tuple[int, int]] = set()
     kept = []
-    for path in paths:
-        refuse_other_encodings(path, argument)
+    for path, name in named.items():
+        refuse_other_encodings(path, name, argument)
         try:
             status = Path(path).stat()
         except OSError as error:
             status, problem = None, error.strerror
         if status is None:
-            raise ValueError(f"{argument}: {path!r} cannot be opened: {problem}")
+            raise ValueError(f"{argument}: {name!r} cannot be opened: {problem}")
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{argument}: {path!r} is {_kind_of_file(status.st_mode)}, not a file; give files alone")
+            raise ValueError(f"{argument}: {name!r} is {_kind_of_file(status.st_mode)}, not a file; give files alone")
         if (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
             kept.append(path)
     return kept
 
 
-def refuse_other_encodings(path: str, argument: str) -> None:
-    """Refuse a file name that is not UTF-8.
+def refuse_other_encodings(path: str, named: str, argument: str) -> None:
+    """Refuse a file name that is not UTF-8; messages name it `named`.
 
     Raises:
         ValueError: it is such a name.
     """
     # Python writes the bytes of a file name that are not UTF-8 as lone surrogates; no other reader of ours takes them.
     if any("\ud800" <= letter <= "\udfff" for letter in path):
-        raise ValueError(f"{argument}: the file name {path!r} is not UTF-8; rename the file")
+        raise ValueError(f"{argument}: the file name {named!r} is not UTF-8; rename the file")
 
 
 def _kind_of_file(mode: int) -> str:

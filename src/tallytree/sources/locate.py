@@ -7,8 +7,8 @@ what is read in batches of some columns is a `Scan`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from tallytree.sources.csv_files import COMMAS, Dialect
 from tallytree.sources.data_frames import arrow_of_frame, is_frame
 from tallytree.sources.formats import FileFormat, common_format
 from tallytree.sources.kinds import CSV, DuckDB, Parquet, PostgreSQL
-from tallytree.sources.partitions import Values, values_in
+from tallytree.sources.partitions import Values, path_in_messages, values_in
 from tallytree.sources.scans import Scan, scan_of_dataset, scan_of_lazy_frame
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Files:
         dialect: how CSV is written.
         partitions: per file, the columns in the names of its folders; () where there are none.
         place: the file system that has them; None: this machine's.
+        names: paths of this machine, each with how messages name it; those that are missing are named as they are.
     """
 
     paths: tuple[str, ...]
@@ -45,6 +46,7 @@ class Files:
     dialect: Dialect = COMMAS
     partitions: tuple[Values, ...] = ()
     place: CloudPlace | None = field(default=None, repr=False, compare=False)
+    names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     _values: dict[str, Values] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def partition_values(self, path: str) -> Values:
@@ -56,15 +58,15 @@ class Files:
         object.__setattr__(self, "_values", values)
 
     def named(self, path: str) -> str:
-        """A file as messages name it: its path, or its URL."""
-        return path if self.place is None else self.place.url(path)
+        """A file as messages name it: its path, or its URL; see `path_in_messages`."""
+        return self.names.get(path, path) if self.place is None else self.place.url(path)
 
 
 Source: TypeAlias = Files | Scan | pa.Table | pa.RecordBatchReader
 """A located table: files, what is read in batches of some columns, Arrow in memory, or a stream to be read once."""
 
 
-def locate(table: Any, argument: str) -> Source:
+def locate(table: Any, argument: str, *, public: bool = False) -> Source:
     """Find out what `table` is and where its rows are, without reading private rows from a file.
 
     Args:
@@ -72,6 +74,7 @@ def locate(table: Any, argument: str) -> Source:
             `tallytree.sources`; a pandas (its index is ignored) or polars frame, or a polars LazyFrame; a pyarrow
             table, record batch, data set or stream; or a DuckDB relation.
         argument: its name in messages.
+        public: whether messages may show the whole path of a file of it; of a private one see `path_in_messages`.
 
     Raises:
         ValueError: no file matches, or the format is not known; two columns of a frame have one name; a URL holds a
@@ -81,12 +84,12 @@ def locate(table: Any, argument: str) -> Source:
         ModuleNotFoundError: an optional extra is not installed.
     """
     if isinstance(table, str | os.PathLike | list | tuple):
-        return _files(_given(table, argument), None, COMMAS, None, argument)
+        return _files(_given(table, argument), None, COMMAS, None, argument, public=public)
     if isinstance(table, Parquet):
-        return _files(_given(table.path, argument), "parquet", COMMAS, table.partitions, argument)
+        return _files(_given(table.path, argument), "parquet", COMMAS, table.partitions, argument, public=public)
     if isinstance(table, CSV):
         dialect = Dialect(table.separator, table.encoding)
-        return _files(_given(table.path, argument), "csv", dialect, table.partitions, argument)
+        return _files(_given(table.path, argument), "csv", dialect, table.partitions, argument, public=public)
     if isinstance(table, PostgreSQL):
         from tallytree.sources.postgresql import scan_of_postgresql
 
@@ -173,7 +176,7 @@ def _file_name(path: str | bytes, argument: str) -> str:
             f"{argument}: of a database a table is read; give tt.sources.PostgreSQL(url, table=…), in a spec "
             "{postgresql: url, table: …}"
         )
-    local_files.refuse_other_encodings(path, argument)
+    local_files.refuse_other_encodings(path, path, argument)
     return path
 
 
@@ -183,19 +186,26 @@ def _files(
     dialect: Dialect,
     partitions: Sequence[str] | None,
     argument: str,
+    *,
+    public: bool,
 ) -> Files:
     families = {CLOUD.get(scheme_of(each.text) or "") for each in given}
     if len(families) != 1:
         raise ValueError(f"{argument}: the list has files of several file systems; give those of one")
     said = given[0].said if len(given) == 1 else "the list"
+    names: dict[str, str] = {}
     if families == {None}:
-        place, paths = None, [path for each in given for path in _found_here(each, file_format, argument)]
-        paths = local_files.without_repeats(paths, argument)
+        place = None
+        for each in given:
+            for path in _found_here(each, file_format, argument):
+                names.setdefault(path, path if public else path_in_messages(path, each.text))
+        paths = local_files.without_repeats(names, argument)
     else:
-        place, paths = _found_elsewhere(given, file_format, argument)
+        place, paths = _found_elsewhere(given, file_format, argument, public=public)
     known = file_format or common_format(paths, said, argument)
-    values = tuple(values_in(path, partitions, argument) for path in paths)
-    return Files(tuple(paths), known, dialect, values if any(values) else (), place)
+    files = Files(tuple(paths), known, dialect, (), place, names)
+    values = tuple(values_in(path, partitions, files.named(path), argument) for path in paths)
+    return replace(files, partitions=values) if any(values) else files
 
 
 def _found_here(each: _Given, file_format: FileFormat | None, argument: str) -> list[str]:
@@ -206,11 +216,11 @@ def _found_here(each: _Given, file_format: FileFormat | None, argument: str) -> 
 
 
 def _found_elsewhere(
-    given: Sequence[_Given], file_format: FileFormat | None, argument: str
+    given: Sequence[_Given], file_format: FileFormat | None, argument: str, *, public: bool
 ) -> tuple[CloudPlace, list[str]]:
     from tallytree.sources import cloud
 
-    found = [cloud.files_at(each.text, each.said, file_format, argument) for each in given]
+    found = [cloud.files_at(each.text, each.said, file_format, argument, public=public) for each in given]
     place = found[0][0]
     for other, paths in found[1:]:
         if (other.family, other.prefix, other.account) != (place.family, place.prefix, place.account) and (
@@ -218,4 +228,5 @@ def _found_elsewhere(
         ):
             raise ValueError(f"{argument}: the list has files of several file systems; give those of one")
         place.stamps.update({path: other.stamps[path] for path in paths})
+        place.names.update(other.names)
     return place, list(dict.fromkeys(path for _, paths in found for path in paths))

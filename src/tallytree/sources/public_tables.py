@@ -21,7 +21,7 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
         TypeError: `table` is not a table.
         OSError: a server or a database cannot be read.
     """
-    source = table if isinstance(table, Files | Scan) else locate(table, argument)
+    source = table if isinstance(table, Files | Scan) else locate(table, argument, public=True)
     if isinstance(source, Files):
         found = schemas(source, argument)
         for _, schema in found:

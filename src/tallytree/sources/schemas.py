@@ -63,7 +63,7 @@ def _schema_of_file(files: Files, path: str, argument: str) -> pa.Schema:
     except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, StopIteration, UnicodeError):
         denied = False
     if denied:
-        raise PermissionError(f"{argument}: permission to read {path!r} is denied")
+        raise PermissionError(f"{argument}: permission to read {files.named(path)!r} is denied")
     raise ValueError(
         f"{argument}: {files.named(path)!r} cannot be read as {files.format}; is it complete, and does it have a "
         "header?"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tallytree.sources.type_names import type_in_messages
+
 
 def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
     """A key column as one array of strings: text as it is, integers as decimal text.
@@ -16,7 +18,8 @@ def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not is_text_type(kind) and not pa.types.is_integer(kind):
         raise TypeError(
-            f"{argument}: column {column!r} holds {kind}; keys must be strings or integers (cast the column first)"
+            f"{argument}: column {column!r} holds {type_in_messages(kind)}; keys must be strings or integers (cast the "
+            "column first)"
         )
     try:
         values.validate(full=True)  # a library can hand over text that is not UTF-8, which no file could hold

@@ -65,7 +65,7 @@ from tallytree.spec.sections import (
     ProductSpec,
     Section,
 )
-from tallytree.spec.table_values import public_name, relative_to
+from tallytree.spec.table_values import private_name, public_name, relative_to
 from tallytree.spec.wording import unknown
 from tallytree.tables import TablesMechanism
 
@@ -274,10 +274,10 @@ class Spec(Section):
         if recorded is not None and recorded.again and output.on_repeated is not None:
             output.on_repeated(recorded.number)
         written = self._document.written  # a value of the environment is not published
-        named = {
-            key: public_name(getattr(self, key), {path[1:]: text for path, text in written.items() if path[0] == key})
-            for key in self.table_keys
-        }
+        named = {}
+        for key in self.table_keys:
+            name = private_name if key in PRIVATE_TABLES else public_name
+            named[key] = name(getattr(self, key), {path[1:]: text for path, text in written.items() if path[0] == key})
         release = dataclasses.replace(release, spec={**release.spec, **named})
         with planned.telling_what_is_spent():
             output.save(release)

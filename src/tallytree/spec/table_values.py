@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator
 
-from tallytree.sources.addresses import is_path, published_path, scheme_of
+from tallytree.sources.addresses import is_path, published_path, scheme_of, without_files
 from tallytree.sources.kinds import KINDS, Kind, checked_paths
 from tallytree.spec.scalars import Plain, read_flag, read_list, read_text
 from tallytree.spec.wording import closest
@@ -76,6 +76,11 @@ def relative_to(given: Any, path: Callable[[str], str]) -> Any:
     if isinstance(given, Kind):
         return given.with_address(changed)
     return [changed(each) for each in given] if isinstance(given, tuple) else changed(given)
+
+
+def private_name(given: Any, written: Mapping[tuple[str | int, ...], str]) -> Any:
+    """As `public_name`, of the private table: a list of files is one text."""
+    return without_files(public_name(given, written))
 
 
 def public_name(given: Any, written: Mapping[tuple[str | int, ...], str]) -> Any:

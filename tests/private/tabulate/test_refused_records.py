@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -282,6 +283,22 @@ class TestGroups:
     def test_ids_of_inexact_types(self, engine: Local, ids: Any, refuses: Any) -> None:
         with refuses(TypeError, "column 'id' (group) holds"):
             group_sizes(engine, members(id=ids), LEAF, group="id", smallest=0, largest=9)
+
+    @pytest.mark.parametrize(
+        ("ids", "said"),
+        [
+            (pa.array([{SECRET: 1}] * 3), "a struct"),
+            (pa.array([[{SECRET: 1}]] * 3), "a list"),
+            (pa.array([[("k", {SECRET: 1})]] * 3, pa.map_(pa.string(), pa.struct([(SECRET, pa.int8())]))), "a map"),
+            (pd.Series([{SECRET: 1}, None, None]), "a struct"),
+        ],
+    )
+    def test_of_a_nested_type_no_name_of_a_field_is_shown(
+        self, engine: Local, ids: Any, said: str, refuses: Any
+    ) -> None:
+        records = pd.DataFrame({"leaf": ["1"] * 3, "id": ids}) if isinstance(ids, pd.Series) else members(id=ids)
+        with refuses(TypeError, f"column 'id' (group) holds {said}; a group's id must be text"):
+            group_sizes(engine, records, LEAF, group="id", smallest=0, largest=9)
 
     @pytest.mark.parametrize(("smallest", "largest"), [(-1, 3), (4, 3), (0, 2**63)])
     def test_impossible_bounds(self, engine: Local, smallest: int, largest: int) -> None:

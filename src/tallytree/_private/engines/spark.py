@@ -21,6 +21,7 @@ from tallytree._private.engines.requests import Request
 from tallytree._private.tabulate.records import Records, check_records, close, located_records
 from tallytree._validate import require_packages, safe_text
 from tallytree.sources.text_columns import is_text_type
+from tallytree.sources.type_names import type_in_messages
 
 LEAST_SPARK = (4, 1)
 """Spark's first version with all that is used."""
@@ -321,6 +322,6 @@ def _require_ids_with_one_text(records: Records) -> None:
             known = is_text_type(plain) or pa.types.is_integer(plain) or pa.types.is_null(plain) or whole
             if column.use in ("group", "household", "person") and not (known or pa.types.is_date32(plain)):
                 raise TypeError(
-                    f"{records.argument}: column {column.name!r} ({column.argument}) holds {kind}, whose text differs "
-                    "between engines; cast the column to text first, or use tt.engines.Local()"
+                    f"{records.argument}: column {column.name!r} ({column.argument}) holds {type_in_messages(kind)}, "
+                    "whose text differs between engines; cast the column to text first, or use tt.engines.Local()"
                 )

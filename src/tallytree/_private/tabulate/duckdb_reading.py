@@ -60,7 +60,9 @@ class _ParquetFiles:
         self._records, self._layout, self._files = records, layout, f"files{i}"
         names = ", ".join(name for name, _ in enumerate_names(range(layout.width)))
         self.origin = f"read_parquet($files{i}, hive_partitioning = false) AS file({names})"
-        self.parameters: dict[str, list[str | None]] = {f"files{i}": [_literal_path(path) for path in layout.paths]}
+        self.parameters: dict[str, list[str | None]] = {
+            f"files{i}": [_literal_path(path, records) for path in layout.paths]
+        }
         self.values: list[str] = []
         self._in_both: list[tuple[str, str, str]] = []
         for place, (wanted, position) in enumerate(zip(records.wanted, layout.positions, strict=True)):
@@ -97,7 +99,8 @@ class _ParquetFiles:
             used = {each: given for each, given in self.parameters.items() if each in (self._files, part)}
             place = run(query, **used)[0][0]
             if place is not None:
-                raise disagreement(self._layout.paths[place], name, self._records.argument)
+                files: Any = self._records.source
+                raise disagreement(files.named(self._layout.paths[place]), name, self._records.argument)
             del self.parameters[part]  # what the files have is read
 
 
@@ -105,12 +108,15 @@ def _looked_up(part: str) -> str:
     return f"(${part})[CAST(file_index AS BIGINT) + 1]"
 
 
-def _literal_path(path: str) -> str:
+def _literal_path(path: str, records: Records) -> str:
     """A path that DuckDB's globbing takes for what it is (and for a file's, not an address's).
 
     Raises:
         SourceError: it cannot be written so: to the globbing, a backslash parts folders.
     """
     if "\\" in path and any(letter in path for letter in "*?["):
-        raise SourceError(f"records: the file name {path!r} has a backslash and one of * ? [; rename the file")
+        files: Any = records.source
+        raise SourceError(
+            f"{records.argument}: the file name {files.named(path)!r} has a backslash and one of * ? [; rename the file"
+        )
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(Path(path).absolute()))

@@ -18,6 +18,7 @@ from tallytree.sources.partitions import is_partition
 from tallytree.sources.reading import file_batches
 from tallytree.sources.schemas import require_columns, schemas
 from tallytree.sources.text_columns import is_text_type
+from tallytree.sources.type_names import type_in_messages
 
 PUBLIC_TABLES = frozenset({"public_groups", "public_totals"})
 """Arguments with tables that are counted as records are, and are public."""
@@ -151,7 +152,7 @@ def check_records(
         TypeError: a column has a type that its use does not allow, or `table` is not a table; records would be left
             out because of their column's type (see `key_types`).
     """
-    source = locate(table, argument)
+    source = locate(table, argument, public=argument in PUBLIC_TABLES)
     try:
         return located_records(source, schemas(source, argument), keys, others, argument, drop_unknown=drop_unknown)
     except (TypeError, ValueError):
@@ -183,7 +184,7 @@ def located_records(
     layouts = tuple(_layout(source, paths, schema, wanted, argument) for paths, schema in distinct)
     for layout in layouts:
         for key, columns, types in key_types(keys, present, layout):
-            where = table_in_messages(argument, layout.paths)
+            where = table_in_messages(argument, source, layout.paths)
             unnoticed = drop_unknown or key.other is not None
             require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=unnoticed)
     return Records(source, present, wanted, layouts, argument)
@@ -205,15 +206,15 @@ def key_types(
         first += len(columns)
 
 
-def table_in_messages(argument: str, paths: Sequence[str]) -> str:
-    """The argument, and the first of its files where it has some."""
-    return f"{argument} ({paths[0]!r})" if paths else argument
+def table_in_messages(argument: str, source: Any, paths: Sequence[str]) -> str:
+    """The argument, and the first of some of its files where it is in files."""
+    return f"{argument} ({source.named(paths[0])!r})" if isinstance(source, Files) and paths else argument
 
 
 def _layout(
     source: Source, paths: tuple[str, ...], schema: pa.Schema, wanted: Sequence[Wanted], argument: str
 ) -> ColumnLayout:
-    where = table_in_messages(argument, paths)
+    where = table_in_messages(argument, source, paths)
     require_columns(schema.names, [column.name for column in wanted], where, public=argument in PUBLIC_TABLES)
     positions = tuple(schema.names.index(column.name) for column in wanted)
     types = tuple(_value_type(schema.field(position).type) for position in positions)
@@ -251,7 +252,7 @@ def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, whe
         ),
     }[column.use]
     if not allowed:
-        raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {kind}; {remedy}")
+        raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {type_in_messages(kind)}; {remedy}")
 
 
 def named(column: Wanted) -> str:

@@ -208,7 +208,7 @@ def _summed(rows: IntArray, areas: IntArray, numbers: IntArray) -> tuple[IntArra
 
 def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Table, list[str]]:
     """The columns of the table that are used, and those that are columns of paths."""
-    source = locate(table, ARGUMENT)
+    source = locate(table, ARGUMENT, public=True)
     present = column_names(source, ARGUMENT)
     wanted = [column for side in sides for column in side.columns]
     columns = [column for column in wanted if column in present]
