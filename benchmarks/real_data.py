@@ -1,6 +1,6 @@
 """What releases state, held against real data: errors, bias, and how often 90 % intervals hold, by size of the number.
 
-    python benchmarks/real_data.py [--sets military …] [--epsilons 0.1 1 10] [--options auto …] [--runs 5]
+    python benchmarks/real_data.py [--sets military …] [--epsilons 0.1 1 10] [--options auto …] [--runs N]
     python benchmarks/real_data.py --office FOLDER      # a made-up country instead; results are left in its folder
     python benchmarks/real_data_page.py      # docs/reference/real-data.md from benchmarks/real_data.json
 
@@ -332,7 +332,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", help="names of data; all that are there by default")
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0])
     parser.add_argument("--options", nargs="+", help="by default, all of a statistic")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, help="by default 20 of counts, 5 of the others")
     parser.add_argument("--office", type=Path, help="a folder with true_2025.parquet and its hierarchies")
     given = parser.parse_args()
     results = RESULTS
@@ -343,11 +343,12 @@ def main() -> None:
     rows = json.loads(results.read_text(encoding="utf-8")) if results.exists() else []
     for statistic in given.statistics:
         measure, options = MEASURED[statistic]
+        runs = given.runs or (20 if statistic == "counts" else 5)
         chosen = [name for name in cases()[statistic] if given.data is None or name in given.data]
         wanted = [option for option in options if given.options is None or option in given.options]
         for name, epsilon, option in itertools.product(chosen, given.epsilons, wanted):
             try:
-                new = list(measure(name, epsilon, option, given.runs))
+                new = list(measure(name, epsilon, option, runs))
             except real_sets.NotThereError as error:
                 print(f"left out: {error}", file=sys.stderr)
                 break

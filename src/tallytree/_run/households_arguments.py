@@ -40,8 +40,8 @@ class HouseholdsArguments(SharedArguments):
         str,
         Doc(
             "the column with the id of the household that a person lives in; null (or empty) for a person who lives "
-            "in none. All persons of a household are in one leaf of the areas. An id may be null because of the person's "
-            "own record or of public facts, not because of how many records have it.",
+            "in none. All persons of a household are in one leaf of the areas. An id may be null because of the "
+            "person's own record or of public facts, not because of how many records have it.",
             hint="name the column with the id of the household, null for persons who live in none",
         ),
     ]
