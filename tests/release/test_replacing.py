@@ -228,8 +228,11 @@ def test_nothing_of_the_earlier_release_is_left(areas, tmp_path, earlier, later)
 
     kept = {"keep_detail": True} if earlier == "households" else {}
     target = made(earlier, seed=1, **kept).save(tmp_path / "out", csv=True)
-    for place in (target, *(part for part in target.iterdir() if (part / "release.json").is_file())):
+    parts = [part for part in target.iterdir() if (part / "release.json").is_file()]
+    for place in (target, *parts):
         (place / "report.html").write_text("of the earlier release")
+    for place in parts:
+        (place / "deployment.yaml").write_text("of the earlier release")
     (target / "notes.txt").write_text("the publisher's own")
     (target / "empty").mkdir()
     new = made(later)
@@ -239,6 +242,18 @@ def test_nothing_of_the_earlier_release_is_left(areas, tmp_path, earlier, later)
     assert (target / "notes.txt").exists()
     assert not list(target.rglob("*.html"))
     assert tt.Release.load(target).statement["private"]
+
+
+def test_what_is_left_of_a_report_or_lies_behind_a_link_is_of_the_earlier_release(areas, tmp_path):
+    target = releases.counts(areas, seed=1).save(tmp_path / "out")
+    (target / "tables").rename(target / "v1")
+    (target / "tables").symlink_to("v1")
+    for name in (".report.html.ab12_xyz.partial", ".deployment.yaml.ab12_xyz.partial"):
+        (target / name).write_text("of the earlier release")
+    new = releases.counts(areas)
+    replace_folder(new.save(tmp_path / "new"), target)
+    new.save(tmp_path / "fresh")
+    assert everything(target) == everything(tmp_path / "fresh")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")

@@ -31,6 +31,18 @@ def test_by_default_a_folder_that_exists_is_an_error(tmp_path):
         Output(tmp_path / "out").check()
 
 
+def test_a_release_is_kept_where_what_it_replaces_is_no_release_any_more(tmp_path):
+    output = Output(made().save(tmp_path / "out"), "replace", fallback=tmp_path / "kept")
+    output.check()
+    (tmp_path / "out" / "release.json").unlink()
+    new = made()
+    with pytest.raises(ValueError, match="is no saved release") as caught:
+        output.save(new)
+    assert "was saved in" in caught.value.__notes__[0]
+    (kept,) = (tmp_path / "kept").glob("*/out")
+    assert Release.load(kept).statement == new.statement
+
+
 def test_a_finished_run_is_found_and_noted_in_the_ledger(tmp_path, book):
     first = made(run="Monday", **book)
     output = Output(tmp_path / "out", "skip")

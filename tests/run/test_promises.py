@@ -346,6 +346,60 @@ def test_a_mechanism_from_outside_does_not_work_in_bands():
         tt.release_group_sizes(groups, AREAS, BUDGET, mechanism=Match(), memory="1GB", **sizes)
 
 
+class EqualsCounts(str):
+    """A statistic that is read as another one than it is compared as."""
+
+    def __eq__(self, other):
+        return other in ("counts", str(self))
+
+    def __hash__(self):
+        return hash("counts")
+
+
+def test_a_statistic_is_measured_as_what_it_is_compared_as():
+    @dataclasses.dataclass(frozen=True)
+    class Two(UniformBelow):
+        def statistics(self, tree, *, total_is_public):
+            return {"state": EqualsCounts("distinct_counts")}
+
+    @dataclasses.dataclass(frozen=True)
+    class Numbers(UniformBelow):
+        def statistics(self, tree, *, total_is_public):
+            return {"state": 1}
+
+    with pytest.raises(ValueError, match="Two wants 'distinct_counts' measured at 'state'; what can be measured"):
+        released(Two())
+    with pytest.raises(TypeError, match=r"^mechanism: its statistics must be a mapping from levels to texts such as"):
+        released(Numbers())
+
+
+def test_a_mechanism_is_not_told_how_many_records_there_are():
+    told = []
+
+    class Hears(int):
+        def __lt__(self, other):
+            told.append(other)
+            return False
+
+    @dataclasses.dataclass(frozen=True)
+    class Most(UniformBelow):
+        @property
+        def most(self):
+            return Hears(1_000)
+
+    released(Most())
+    assert told == []
+
+
+def test_remainders_are_of_the_librarys_fit():
+    @dataclasses.dataclass(frozen=True)
+    class Own(tt.counts.LeastSquares):
+        """Would silently be taken for the library's."""
+
+    with pytest.raises(ValueError, match="unlisted: 'remainder' is of LeastSquares, and the mechanism is Own"):
+        released(Own(), unlisted="remainder")
+
+
 def test_a_mechanism_from_outside_spends_no_more_than_the_budget(tmp_path):
     @dataclasses.dataclass(frozen=True)
     class Spends(LeafTails):

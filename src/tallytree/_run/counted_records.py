@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,10 +63,11 @@ def refuse_more_than(mechanism: Mechanism, found: int, argument: str, what: str)
     Raises:
         ValueError: there are more.
     """
-    if mechanism.most is not None and found > mechanism.most:
+    most = None if mechanism.most is None else operator.index(mechanism.most)  # a plain integer is told nothing
+    if most is not None and found > most:
         raise ValueError(
-            f"{argument}: there are more {what} than {mechanism!r} takes, {mechanism.most:,}; use a mechanism without "
-            "a general solver"
+            f"{argument}: there are more {what} than {mechanism!r} takes, {most:,}; use a mechanism without a general "
+            "solver"
         )
 
 

@@ -74,14 +74,15 @@ class Output:
         """Save the release in the folder, all or nothing.
 
         Raises:
-            OSError, MemoryError, ArrowException: the folder cannot be written. A note on the error says where the
+            OSError, MemoryError, ArrowException: the folder cannot be written.
+            ValueError: what is to be replaced is no release any more. A note on the error says where the
                 release was kept instead, or that it could not be kept.
         """
         try:
             if self.if_exists == "replace" and os.path.lexists(self.folder):
                 return self._replace(release)
             return release.save(self.folder, csv=self.csv)
-        except (OSError, MemoryError, pa.ArrowException) as error:
+        except (OSError, MemoryError, ValueError, pa.ArrowException) as error:
             error.add_note(self._kept_elsewhere(release))
             raise
 
@@ -111,7 +112,7 @@ class Output:
             made = Path(tempfile.mkdtemp(prefix=f"tallytree-{name}-", dir=parent))
             kept = release.save(made / name, csv=self.csv)
             return f"{KEPT}was saved in {str(kept)!r} instead; move it to {os.fspath(self.folder)!r}"
-        except (OSError, MemoryError, pa.ArrowException):
+        except (OSError, MemoryError, ValueError, pa.ArrowException):
             if made is not None:
                 shutil.rmtree(made, ignore_errors=True)
         return f"{KEPT}could not be saved in another folder either; give one with fallback (--fallback-out)"

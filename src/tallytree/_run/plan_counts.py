@@ -9,12 +9,20 @@ from typing import Any, Literal, get_args
 from tallytree._accounting import Plan, plan_stability
 from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import sensitivity
+from tallytree._foreign import is_foreign
 from tallytree._measurements import Statistic
 from tallytree._run.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions, Unlisted
 from tallytree._run.counts_in_bands import check_memory
 from tallytree._run.person_bound import shares_beside
 from tallytree._run.planned_counts import PlannedCounts
-from tallytree._run.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
+from tallytree._run.planning import (
+    account,
+    check_statistics,
+    chosen_engine,
+    exact_statistics,
+    noise_plan,
+    warn_caller,
+)
 from tallytree._terms import options_of
 from tallytree._validate import choice, safe_text
 from tallytree.budget import BudgetSplit, shares
@@ -57,7 +65,7 @@ def plan_counts(
             "with tallytree.release_tables"
         )
     mechanism = _with_unlisted(CountsMechanism.chosen(arguments.mechanism, _default(arguments)), arguments)
-    asked = mechanism.statistics(tree, total_is_public=arguments.total_is_public)
+    asked = exact_statistics(mechanism.statistics(tree, total_is_public=arguments.total_is_public))
     check_person(arguments, leaf_keys(tree, arguments.leaf, arguments.on_unknown))
     check_memory(mechanism, tree, arguments.memory, arguments.noise)
     plan = _plan(mechanism, asked, arguments)
@@ -104,7 +112,7 @@ def _with_unlisted(mechanism: CountsMechanism, arguments: CountsArguments) -> Co
     choice(arguments.unlisted, "unlisted", get_args(Unlisted))
     if arguments.unlisted == "zero":
         return mechanism
-    if not isinstance(mechanism, LeastSquares):
+    if not isinstance(mechanism, LeastSquares) or is_foreign(mechanism):
         raise ValueError(
             f"unlisted: 'remainder' is of LeastSquares, and the mechanism is {type(mechanism).__name__}; leave one of "
             "the two out"

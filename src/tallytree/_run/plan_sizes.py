@@ -14,7 +14,14 @@ from tallytree._measurements import Statistic
 from tallytree._run.arguments import SizesArguments
 from tallytree._run.person_bound import shares_beside
 from tallytree._run.planned_sizes import PlannedSizes, groups_per_leaf
-from tallytree._run.planning import account, check_statistics, chosen_engine, noise_plan, warn_caller
+from tallytree._run.planning import (
+    account,
+    check_statistics,
+    chosen_engine,
+    exact_statistics,
+    noise_plan,
+    warn_caller,
+)
 from tallytree._run.sizes_in_bands import check_memory
 from tallytree._terms import Invariants
 from tallytree._validate import choice, integer
@@ -69,7 +76,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         reasons.append(chosen.reason())
         return chosen.shares
 
-    understatement = mechanism.understatement(hierarchy)
+    understatement = dict(mechanism.understatement(hierarchy))
     if understatement and is_foreign(mechanism):
         raise ValueError(
             f"mechanism: {type(mechanism).__name__} has an understatement, so it would spend more than the budget; "
@@ -124,7 +131,7 @@ def _chosen_mechanism(
     """
     hierarchy, mechanism = arguments.hierarchy, SizesMechanism.chosen(arguments.mechanism, Joint())
     mechanism.check_cells(hierarchy, sizes)
-    statistics = mechanism.statistics(hierarchy, invariants=public)
+    statistics = exact_statistics(mechanism.statistics(hierarchy, invariants=public))
     allowed = SIZES_STATISTICS | SORTED_STATISTICS if public == "groups" else SIZES_STATISTICS
     check_statistics(mechanism, statistics, dict.fromkeys(hierarchy.levels, allowed))
     _check_cells(hierarchy, statistics, sizes, private, arguments.memory)

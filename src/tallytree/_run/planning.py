@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from tallytree._accounting import Asked, NoisePlan, Plan, composable_budget, plan_noise
 from tallytree._accounting.scales import next_float, representable
@@ -169,6 +169,21 @@ def posting(
         period=arguments.days,
         revises=None if arguments.revised is None else arguments.revised.release_id,
     )
+
+
+def exact_statistics(wanted: Mapping[str, Statistic]) -> dict[str, Statistic]:
+    """What a mechanism wants measured, in plain texts: one of another type could be equal to two statistics.
+
+    Raises:
+        TypeError: not all are texts.
+    """
+    try:
+        return {str.__str__(level): cast(Statistic, str.__str__(statistic)) for level, statistic in wanted.items()}
+    except (TypeError, AttributeError):
+        raise TypeError(
+            'mechanism: its statistics must be a mapping from levels to texts such as {"county": "counts"}; correct '
+            "`statistics` of its class"
+        ) from None
 
 
 def check_statistics(mechanism: Any, wanted: Mapping[str, Statistic], allowed: Mapping[str, Set[Statistic]]) -> None:

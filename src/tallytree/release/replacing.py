@@ -16,7 +16,7 @@ from tallytree.release import Release
 from tallytree.release.exchange import exchange
 from tallytree.release.files import building_folder
 from tallytree.release.leftovers import warn_of_leftovers
-from tallytree.release.manifest import MANIFEST, REPORT
+from tallytree.release.manifest import MANIFEST, PARTS, REPORT
 from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry
 
 
@@ -121,16 +121,20 @@ def _rename_both(new: Path, target: Path, earlier: Path) -> None:
 def _own_files(target: Path) -> set[str]:
     """The names of the files of a saved release and of its parts, their reports too: these are about earlier tables.
 
+    Where a name leads to another place in the folder by a link, both are its own.
+
     Raises:
         ValueError: it is none, or a part of it is none.
     """
     own = {MANIFEST, REPORT}
     try:
-        for name in json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"]:
-            own.add(name)
-            part = Path(name)
-            if part.name == MANIFEST:  # of persons, or of households: it lists the part's own files
-                own |= {(part.parent / each).as_posix() for each in _own_files(target / part.parent)}
+        own |= {*json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"]}
+        for part in PARTS:
+            if f"{part}/{MANIFEST}" in own:  # it lists the part's own files
+                own |= {f"{part}/{name}" for name in (*_own_files(target / part), REGISTRY_FILE)}
+        whole = target.resolve()
+        places = [(target / name).resolve() for name in own]
+        own |= {place.relative_to(whole).as_posix() for place in places if place.is_relative_to(whole)}
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
             f"folder: {str(target)!r} is no saved release (it has no readable {MANIFEST}), so it is not replaced; "
@@ -148,7 +152,8 @@ def _keep_others(target: Path, made: Path, own: Container[str]) -> None:
         links = [name for name in folders if (target / here / name).is_symlink()]
         for name in (*files, *links):
             path = here / name
-            if path.as_posix() not in own and not os.path.lexists(made / path):
+            unfinished = name.endswith(".partial") and name.startswith((f".{REPORT}.", f".{REGISTRY_FILE}."))
+            if path.as_posix() not in own and not unfinished and not os.path.lexists(made / path):
                 (made / here).mkdir(parents=True, exist_ok=True)
                 _copy(target / path, made / path)
 
