@@ -166,7 +166,8 @@ class Hierarchy:
 
         Args:
             level: its name.
-            values: texts or integers, in the order in which they are published.
+            values: texts or integers, in the order in which they are published. They are public: never those that the
+                records happen to have.
 
         Raises:
             ValueError: no value, a null, or one that is listed twice.
