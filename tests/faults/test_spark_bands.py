@@ -187,15 +187,9 @@ def test_no_subkey_and_no_true_statistic_is_where_others_look(
 def test_what_cannot_work_is_refused_before_anything_is_read(spark: Any, tmp_path: Path, monkeypatch: Any) -> None:
     from tallytree._private.tabulate import spark_bands
 
-    class Holding(TopDown):
-        def __reduce__(self) -> Any:
-            raise TypeError("s3cr3t")
-
     ledger = Ledger(tmp_path / "ledger.db")
     options = {"memory": "1GB", "engine": Spark(spark), "ledger": ledger, "dataset": "people", "run": "one"}
     options["secret"] = tt.new_secret(tmp_path / "secret")
-    with pytest.raises(ValueError, match=r"^mechanism: Holding cannot be sent to Spark's executors \(TypeError\)"):
-        planned(Holding(), **options).run(forced=BANDS)
     there = spark_bands.versions()
     monkeypatch.setattr(spark_bands, "versions", lambda: there | {"numba": "0.1"})
     with pytest.raises(OSError, match=r"^engine: the executors lack tallytree, or have other versions"):

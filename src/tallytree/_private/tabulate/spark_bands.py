@@ -62,16 +62,8 @@ class SparkBands:
 
         Raises:
             OSError: executors cannot ask the driver, lack this package, or have other versions.
-            ValueError: the mechanism cannot be sent to them.
         """
-        try:
-            public = cloudpickle.dumps(mechanism)
-        except Exception as error:  # noqa: BLE001 (a mechanism of the user's may hold anything)
-            kind = type(error).__name__
-            raise ValueError(
-                f"mechanism: {type(mechanism).__name__} cannot be sent to Spark's executors ({kind}); leave memory "
-                "out, or make it a dataclass of plain values"
-            ) from None
+        public = cloudpickle.dumps(mechanism)
         with ExitStack() as closing:
             _Pass(self._own(), self._folder, public, lambda number: b"", closing).done(NO_BAND).unlink()
 
