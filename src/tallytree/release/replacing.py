@@ -132,8 +132,8 @@ def _own_files(target: Path) -> set[str]:
         for part in PARTS:
             if f"{part}/{MANIFEST}" in own:  # it lists the part's own files
                 own |= {f"{part}/{name}" for name in (*_own_files(target / part), REGISTRY_FILE)}
-        whole = target.resolve()
-        places = [(target / name).resolve() for name in own]
+        whole = Path(os.path.realpath(target))
+        places = [Path(os.path.realpath(target / name)) for name in own]
         own |= {place.relative_to(whole).as_posix() for place in places if place.is_relative_to(whole)}
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
