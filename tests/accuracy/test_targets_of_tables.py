@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tallytree.datasets.residents import residents
 from typer.testing import CliRunner
@@ -66,6 +66,7 @@ def least_of_a_grid(sides, wanted, *, gaussian):
     targets=st.lists(st.sampled_from([None, 20.0, 30.0, 60.0, 100.0]), min_size=3, max_size=3).filter(any),
     gaussian=st.booleans(),
 )
+@example(towns=[1, 4], targets=[20.0, 20.0, None], gaussian=True)
 @settings(max_examples=12, deadline=None)
 def test_no_split_of_a_grid_meets_the_targets_with_less(towns, targets, gaussian):
     sides = product(towns)
@@ -80,7 +81,8 @@ def test_no_split_of_a_grid_meets_the_targets_with_less(towns, targets, gaussian
     laws = laws_at(found, precision)
     assert all(laws[name].law.std_dev <= target for name, target in wanted.items())
     amount = float(found.rho if gaussian else found.epsilon)
-    assert amount <= least_of_a_grid(sides, wanted, gaussian=gaussian) * float(FOR_OTHERS) * 1.04
+    # Tables that would get nothing get a twentieth of the even share each, so at most 1/20 of the budget in all.
+    assert amount <= least_of_a_grid(sides, wanted, gaussian=gaussian) * float(FOR_OTHERS) * 1.06
 
 
 @pytest.fixture
