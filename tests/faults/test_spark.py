@@ -186,6 +186,7 @@ def test_a_full_disk_is_named_and_what_was_written_is_removed(tmp_path: Path) ->
 
 WITH_A_LEDGER = """
 import sys
+import time
 from pathlib import Path
 import pyarrow as pa
 import tallytree as tt
@@ -212,15 +213,18 @@ spark = started(folder, "local[2]")
 java = spark.sparkContext._gateway.proc.pid
 for how in ("a task fails", "Java is killed"):
     def fail(batches, how=how, java=java):
-        import os
+        import os, time
         for batch in batches:
             if how == "a task fails":
+                if "s3cr3t15" in str(batch):
+                    time.sleep(2)  # it ends when the release has failed by the other task
                 raise OSError(str(batch))
             os.kill(java, 9)
             yield batch
     frame = spark.createDataFrame(people)
     release(frame.mapInArrow(fail, frame.schema), tt.engines.Spark(spark))
     if how == "a task fails":
+        time.sleep(3)  # what ends now would be written to Spark's log
         release(frame, tt.engines.Spark(spark))
         ledger = Ledger(folder / "other.db")
         ledger.set_limit("people", tt.Budget(epsilon=1), neighboring="add_remove")

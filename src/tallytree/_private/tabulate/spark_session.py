@@ -10,6 +10,7 @@ What Spark says when it fails may quote a record, so its exceptions end here: se
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -52,6 +53,10 @@ SETTINGS = {
     "spark.sql.maxPlanStringLength": "0",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
+
+
+WAIT = 10.0
+"""How long cleaning up may take at most where an error is on its way, in seconds, for each thing that it does."""
 
 
 class SparkSQLSession:
@@ -205,11 +210,22 @@ def session(spark: SparkSession, argument: str) -> Iterator[SparkSQLSession]:
             yield db
         except BaseException:
             quietly(lambda: spark.sparkContext.cancelJobsWithTag(tag))
+            quietly(lambda: _wait_for_tasks(spark))
             quietly(db.close)
             raise
         finally:
             quietly(lambda: spark.sparkContext.removeJobTag(tag))
         db.close()
+
+
+def _wait_for_tasks(spark: SparkSession) -> None:
+    """Wait until no task runs, for at most `WAIT`: where one ends later, Spark's log, on again, says why its job failed.
+
+    Others of the same executors are waited for, too.
+    """
+    tracker, end = spark.sparkContext._jsc.sc().statusTracker(), time.monotonic() + WAIT
+    while any(each.numRunningTasks() for each in tracker.getExecutorInfos()) and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def _beside(spark: SparkSession) -> SparkSession:
@@ -226,7 +242,7 @@ def quietly(work: Callable[[], Any]) -> None:
     """Clean up where the error that is on its way matters more; Spark may be gone."""
     worker = threading.Thread(target=_without_errors, args=(work,), daemon=True)
     worker.start()
-    worker.join(timeout=10)
+    worker.join(timeout=WAIT)
 
 
 def _without_errors(work: Callable[[], Any]) -> None:
