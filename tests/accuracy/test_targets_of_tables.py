@@ -81,8 +81,9 @@ def test_no_split_of_a_grid_meets_the_targets_with_less(towns, targets, gaussian
     laws = laws_at(found, precision)
     assert all(laws[name].law.std_dev <= target for name, target in wanted.items())
     amount = float(found.rho if gaussian else found.epsilon)
-    # Tables that would get nothing get a twentieth of the even share each, so at most 1/20 of the budget in all.
-    assert amount <= least_of_a_grid(sides, wanted, gaussian=gaussian) * float(FOR_OTHERS) * 1.06
+    # Of regions with unequal numbers of towns, shares are the best ones for a mean over regions (`shares.py`).
+    near = 1.04 if len(set(towns)) == 1 else 1.06
+    assert amount <= least_of_a_grid(sides, wanted, gaussian=gaussian) * float(FOR_OTHERS) * near
 
 
 @pytest.fixture

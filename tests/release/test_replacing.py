@@ -212,22 +212,21 @@ def everything(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix != ".html"}
 
 
+def households(**options):
+    """Ten households of three persons each."""
+    homes = pa.table({"state": ["a"] * 30, "county": ["x"] * 30, "home": [f"h{i // 3}" for i in range(30)]})
+    tree = tt.Hierarchy.from_table(pa.table({"state": ["a", "b"], "county": ["x", "y"]}), ["state", "county"])
+    options = {"household": "home", "max_household_size": 4, "neighboring": "add_remove", **options}
+    return tt.release_households(homes, tree, tt.Budget(epsilon=1), **options)
+
+
 @pytest.mark.parametrize("later", ["counts", "households"])
 @pytest.mark.parametrize("earlier", ["counts", "households"])
 def test_nothing_of_the_earlier_release_is_left(areas, tmp_path, earlier, later):
     """A trial with a seed has true numbers for whoever knows the seed: nothing of it may stay in the folder."""
-    rows = [("a", "x", f"h{i // 3}") for i in range(30)]
-    homes = pa.table(dict(zip(["state", "county", "home"], zip(*rows, strict=True), strict=True)))
-    tree = tt.Hierarchy.from_table(pa.table({"state": ["a", "b"], "county": ["x", "y"]}), ["state", "county"])
-
-    def made(kind, **options):
-        if kind == "counts":
-            return releases.counts(areas, **options)
-        budget, sizes = tt.Budget(epsilon=1), {"household": "home", "max_household_size": 4}
-        return tt.release_households(homes, tree, budget, neighboring="add_remove", **sizes, **options)
-
+    made = {"counts": lambda **options: releases.counts(areas, **options), "households": households}
     kept = {"keep_detail": True} if earlier == "households" else {}
-    target = made(earlier, seed=1, **kept).save(tmp_path / "out", csv=True)
+    target = made[earlier](seed=1, **kept).save(tmp_path / "out", csv=True)
     parts = [part for part in target.iterdir() if (part / "release.json").is_file()]
     for place in (target, *parts):
         (place / "report.html").write_text("of the earlier release")
@@ -235,7 +234,7 @@ def test_nothing_of_the_earlier_release_is_left(areas, tmp_path, earlier, later)
         (place / "deployment.yaml").write_text("of the earlier release")
     (target / "notes.txt").write_text("the publisher's own")
     (target / "empty").mkdir()
-    new = made(later)
+    new = made[later]()
     new.save(tmp_path / "fresh")
     replace_folder(new.save(tmp_path / "new"), target)
     assert everything(target) - {"notes.txt", "empty"} == everything(tmp_path / "fresh")
@@ -254,6 +253,14 @@ def test_what_is_left_of_a_report_or_lies_behind_a_link_is_of_the_earlier_releas
     replace_folder(new.save(tmp_path / "new"), target)
     new.save(tmp_path / "fresh")
     assert everything(target) == everything(tmp_path / "fresh")
+
+
+def test_a_link_to_a_part_of_the_earlier_release_is_not_kept(areas, tmp_path):
+    target = households().save(tmp_path / "out")
+    (target / "persons").rename(tmp_path / "elsewhere")
+    (target / "persons").symlink_to(tmp_path / "elsewhere")
+    replace_folder(releases.counts(areas).save(tmp_path / "new"), target)
+    assert not os.path.lexists(target / "persons")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")

@@ -63,8 +63,8 @@ def refuse_more_than(mechanism: Mechanism, found: int, argument: str, what: str)
     Raises:
         ValueError: there are more.
     """
-    most = None if mechanism.most is None else operator.index(mechanism.most)  # a plain integer is told nothing
-    if most is not None and found > most:
+    most = mechanism.most
+    if most is not None and found > operator.index(most):  # compared as a plain integer, so that none is told `found`
         raise ValueError(
             f"{argument}: there are more {what} than {mechanism!r} takes, {most:,}; use a mechanism without a general "
             "solver"

@@ -73,10 +73,11 @@ class Output:
     def save(self, release: Release) -> Path:
         """Save the release in the folder, all or nothing.
 
+        A note on an error says where the release was kept instead, or that it could not be kept.
+
         Raises:
             OSError, MemoryError, ArrowException: the folder cannot be written.
-            ValueError: what is to be replaced is no release any more. A note on the error says where the
-                release was kept instead, or that it could not be kept.
+            ValueError: what is to be replaced is no release any more.
         """
         try:
             if self.if_exists == "replace" and os.path.lexists(self.folder):

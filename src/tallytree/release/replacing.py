@@ -121,7 +121,8 @@ def _rename_both(new: Path, target: Path, earlier: Path) -> None:
 def _own_files(target: Path) -> set[str]:
     """The names of the files of a saved release and of its parts, their reports too: these are about earlier tables.
 
-    Where a name leads to another place in the folder by a link, both are its own.
+    So are the folders of these files, which may be links; where a name leads to another place in the folder by a link,
+    both are its own.
 
     Raises:
         ValueError: it is none, or a part of it is none.
@@ -135,6 +136,7 @@ def _own_files(target: Path) -> set[str]:
         whole = Path(os.path.realpath(target))
         places = [Path(os.path.realpath(target / name)) for name in own]
         own |= {place.relative_to(whole).as_posix() for place in places if place.is_relative_to(whole)}
+        own |= {folder.as_posix() for name in own for folder in Path(name).parents}
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
             f"folder: {str(target)!r} is no saved release (it has no readable {MANIFEST}), so it is not replaced; "

@@ -55,6 +55,18 @@ def test_one_part_each_gets_shares_of_the_square_roots():
     np.testing.assert_allclose(least_worst(ShareProblem(costs[None], np.eye(3))).shares, np.sqrt(costs) / 6, rtol=1e-3)
 
 
+def test_where_doubles_end_the_bound_still_holds_and_nothing_is_warned():
+    """Two candidates with shares of nearly 0: the steps end where the numbers are no longer finite."""
+    gains = [[0, 1, 0, 1, 0], [0, 0, 0, 1, 1], [1, 0, 1, 0, 0], [0, 1, 0, 0, 0], [1, 0, 0, 0, 1], [0, 1, 0, 1, 0],
+             [1, 0, 1, 1, 0]]  # fmt: skip
+    costs = [[0, 0, 0, 1, 1, 1, 0], [0, 0, 1, 1, 0, 1, 1]]
+    problem = ShareProblem(np.array(costs, dtype=float), np.array(gains, dtype=float))
+    found = least_worst(problem)
+    assert found.worst == pytest.approx(problem.values(found.shares).max(), rel=1e-12)
+    assert found.bound <= found.worst <= found.bound * (1 + 10 * CLOSE)
+    assert found.worst == pytest.approx(8, rel=1e-6)
+
+
 def test_least_shares_are_kept():
     problem = ShareProblem(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     beyond = least_worst(problem.with_least(0.1))

@@ -219,9 +219,9 @@ def session(spark: SparkSession, argument: str) -> Iterator[SparkSQLSession]:
 
 
 def _wait_for_tasks(spark: SparkSession) -> None:
-    """Wait until no task runs, for at most `WAIT`: where one ends later, Spark's log, on again, says why its job failed.
+    """Wait until no task runs, for at most `WAIT`; those of other jobs are waited for, too.
 
-    Others of the same executors are waited for, too.
+    Of a task that ends later, Spark's log, which is on again, says why its job failed.
     """
     tracker, end = spark.sparkContext._jsc.sc().statusTracker(), time.monotonic() + WAIT
     while any(each.numRunningTasks() for each in tracker.getExecutorInfos()) and time.monotonic() < end:
