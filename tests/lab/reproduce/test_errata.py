@@ -11,7 +11,7 @@ from tallytree.lab.reproduce.published import published
 
 @pytest.fixture(scope="module")
 def found():
-    return {(one.data, one.quantity): one.values[0] for one in errata.errata(Settings()).measured}
+    return {(one.data, one.quantity): np.mean(one.values) for one in errata.errata(Settings()).measured}
 
 
 def test_a_group_that_grows_by_one_moves_every_region_of_the_chain(found):
@@ -49,12 +49,30 @@ def test_the_first_cell_and_the_smallest_size_are_those_of_a_simulation(found):
     rng = np.random.default_rng(5)
     noise = rng.geometric(1 - math.exp(-1 / 3), (200_000, 2)) - rng.geometric(1 - math.exp(-1 / 3), (200_000, 2))
     first_cell = 1 + noise[:, 0]  # one group has size 0
-    assert found[errata.FIRST_CELL, errata.SHARE] == pytest.approx(100 * np.mean(first_cell != 0), abs=0.45)
-    assert found[errata.FIRST_CELL, errata.SHARE] == pytest.approx(88.17, abs=0.01)
+    assert found[errata.FIRST_CELL, errata.NOISY_SHARE] == pytest.approx(100 * np.mean(first_cell != 0), abs=0.45)
+    assert found[errata.FIRST_CELL, errata.NOISY_SHARE] == pytest.approx(88.17, abs=0.01)
     low, high = noise[:, 0], 2 + noise[:, 1]
     fitted = np.where(low > high, (low + high) / 2, low)
     released = np.round(np.clip(fitted, 0, None))
     assert found[errata.SMALLEST, errata.SHARE] == pytest.approx(100 * np.mean(released == 0), abs=0.45)
+
+
+def test_an_impossible_output_is_rarer_than_an_impossible_noisy_cell(found):
+    """The fit in L1 by its definition: the lowest and the highest first cells are minima over k of medians of k cells.
+
+    4,000 runs: four standard errors of the difference to the 2,000 of `errata` are 5.0 %.
+    """
+    rng = np.random.default_rng(6)
+    chance = 1 - math.exp(-1 / 3)
+    noisy = np.repeat([1, 2], [2, 58]) + rng.geometric(chance, (4_000, 60)) - rng.geometric(chance, (4_000, 60))
+    firsts = []
+    for k in range(1, 61):
+        ordered = np.sort(noisy[:, :k], axis=1)
+        firsts.append((ordered[:, (k - 1) // 2], ordered[:, k // 2]))
+    low, high = (np.min(side, axis=0) for side in zip(*firsts, strict=True))
+    released = np.rint(np.clip((low + high) / 2, 0, 2))
+    assert found[errata.FIRST_CELL, errata.SHARE] == pytest.approx(100 * np.mean(released != 0), abs=5.0)
+    assert found[errata.FIRST_CELL, errata.SHARE] < 50
 
 
 def test_the_printed_mass_function_is_too_heavy(found):
@@ -67,7 +85,7 @@ def test_every_counterexample_contradicts_a_claim(found):
     claims = published("errata")
     measured = errata.errata(Settings()).measured
     assert {one.key for one in measured} == set(claims)
-    assert all(one.values[0] != pytest.approx(claims[one.key], rel=0.01) for one in measured)
+    assert all(np.mean(one.values) != pytest.approx(claims[one.key], rel=0.01) for one in measured)
 
 
 def test_a_sensitivity_of_the_library_that_is_wrong_is_not_passed_over(monkeypatch):

@@ -9,12 +9,14 @@ import pytest
 
 from tallytree._measurements import Noise
 from tallytree._solvers.papers import cost_table
+from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
 from tallytree.lab.reproduce import Settings, fioretto_budget
 from tallytree.lab.reproduce import fioretto as experiments
 from tallytree.lab.reproduce.catalogue import experiment_named
 from tallytree.lab.reproduce.fioretto_as_run import (
     l1_errors,
+    mirrored,
     noisy_levels,
     relaxed,
     top_down,
@@ -25,6 +27,7 @@ from tallytree.lab.reproduce.fioretto_examples import EXPERIMENTS as EXAMPLES
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED
 from tallytree.lab.reproduce.published import published
+from tallytree.sizes import CumulativeProjection, HistogramProjection
 
 NOISE = Noise("discrete_laplace", Fraction(2))
 
@@ -55,6 +58,21 @@ def test_true_histograms_are_sums_of_the_leaves(groups):
     assert towns.tolist() == [[20, 0, 10, 0], [0, 40, 0, 0], [0, 0, 0, 10]]
     assert halves.tolist() == [[20, 0, 10, 0], [0, 40, 0, 10]]
     assert root.tolist() == [[20, 40, 10, 10]]
+
+
+def test_tail_counts_of_mirrored_groups_are_the_papers_cumulative_counts(groups):
+    for cumulative, mirror in zip(true_histograms(groups), true_histograms(mirrored(groups)), strict=True):
+        tails = mirror[:, ::-1].cumsum(axis=1)
+        assert (tails == cumulative.cumsum(axis=1)).all()
+
+
+def test_what_measures_tail_counts_is_measured_on_the_papers_cumulative_counts_too(groups):
+    mechanisms = {"M_c^dp": CumulativeProjection(), "M_H^dp": HistogramProjection()}
+    rows = experiments._l1("made up", groups, mechanisms, {1.0: Budget(epsilon=1)}, 2, Settings(), AS_STATED)
+    tails = f"{AS_STATED}, tail counts"
+    assert {(one.mechanism, one.variant) for one in rows} == {
+        ("M_H^dp", AS_STATED), ("M_c^dp", AS_STATED), ("M_c^dp", tails)
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -45,13 +45,19 @@ def made_up(monkeypatch):
 
 
 def test_a_mean_has_students_interval_and_its_ratio_to_what_was_published():
-    one = MeasuredRows("d", "Hc", ERROR, [1, 2, 3], epsilon=0.5, level=1)
-    (row,) = tidy("name", [one], {one.key: 4.0}).to_pylist()
-    assert row["mean"] == 2
+    one = MeasuredRows("d", "Hc", ERROR, [11, 12, 13], epsilon=0.5, level=1)
+    (row,) = tidy("name", [one], {one.key: 24.0}).to_pylist()
+    assert row["mean"] == 12
     assert row["standard_error"] == pytest.approx(1 / math.sqrt(3))
     assert row["upper"] - row["mean"] == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)  # t at 0.975, 2 degrees
     assert row["mean"] - row["lower"] == pytest.approx(row["upper"] - row["mean"])
-    assert (row["ratio"], row["ratio_upper"]) == (0.5, row["upper"] / 4)
+    assert (row["ratio"], row["ratio_upper"]) == (0.5, row["upper"] / 24)
+
+
+def test_the_interval_of_what_is_never_negative_begins_at_0_or_above():
+    times, differences = MeasuredRows("d", "Hc", ERROR, [0.1, 9.0]), MeasuredRows("d", "Hg", ERROR, [-0.1, 9.0])
+    assert [row["lower"] for row in tidy("name", [times], {}).to_pylist()] == [0]
+    assert [row["lower"] < 0 for row in tidy("name", [differences], {}).to_pylist()] == [True]
 
 
 @pytest.mark.parametrize("theirs", [None, 0.0])

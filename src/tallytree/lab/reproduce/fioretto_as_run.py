@@ -4,14 +4,18 @@
 * **TopDown** fits the root by itself before it fits the states: its root has the error of one histogram.
 * **M_H^r** is a convex program whose optimum is found here exactly, in real numbers, and rounded. The published errors
   of its root do not depend on ε, so they are not of optima of that program.
+* **M_c^dp and M_c^r** measure cumulative counts. The library measures tail counts, whose sensitivity is the same in
+  every regime. The cumulative counts of groups of size s are the tail counts of groups of size N + 1 − s.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray
 from tallytree.lab._internals import Noise, simplex
@@ -20,6 +24,13 @@ from tallytree.lab.reproduce.kuo_as_run import geometric_noise, nodes_of_rows
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.sizes.nearest_consistent import forest_weights, size_forest
 from tallytree.sizes.noisy import NoisyLevel, children_offsets, leaf_offsets
+
+
+def mirrored(groups: Groups) -> Groups:
+    """Groups of size N + 1 − s in place of s (1 ≤ s ≤ N), whose tail counts are the cumulative counts c_N … c_1."""
+    column = groups.rows.column_names.index("size")
+    sizes = groups.largest + 1 - groups.rows["size"].to_numpy()
+    return dataclasses.replace(groups, rows=groups.rows.set_column(column, "size", pa.array(sizes)))
 
 
 def true_histograms(groups: Groups) -> list[IntArray]:

@@ -34,12 +34,13 @@ from tallytree.sizes.mechanism import SizesMechanism
 
 DISTANCE = "earth mover's distance (members)"
 EMD: Mapping[str, Metric] = {DISTANCE: GROUP_SIZE_METRICS["earth_movers_distance"]}
-NAIVE, CUMULATIVE, SORTED = Matching("naive"), Matching("cumulative"), Matching("sorted", norm=2)
+NAIVE, CUMULATIVE = Matching("naive"), Matching("cumulative", carry="rounded")
+SORTED = Matching("sorted", norm=2, carry="rounded")
 MERGED = {
     "weighted average": {"Hc matched": CUMULATIVE, "Hg matched": SORTED},
     "plain average": {
-        "Hc matched": Matching("cumulative", merge="average"),
-        "Hg matched": Matching("sorted", norm=2, merge="average"),
+        "Hc matched": Matching("cumulative", merge="average", carry="rounded"),
+        "Hg matched": Matching("sorted", norm=2, merge="average", carry="rounded"),
     },
 }
 PERSONS = pa.table({"g_id": ["1"] * 4 + ["2"] * 2 + ["3", "4"], "root": ["root"] * 8, "loc": list("aaaabbab")})
@@ -98,7 +99,7 @@ def table_4(settings: Settings) -> Found:
     runs = settings.n_runs(small=5, full=10)
 
     def measure(name: str, data: Groups) -> Iterator[MeasuredRows]:
-        mechanisms = {"bottom-up": BottomUp(), "Hc matched": Matching(carry="rounded")}
+        mechanisms = {"bottom-up": BottomUp(), "Hc matched": CUMULATIVE}
         yield from _compared(name, data, mechanisms, {1.0: 1.0}, runs, settings.seed)
         for label, mechanism in mechanisms.items():
             by_run = [errors_with_one_noise(data, mechanism, 1.0, settings.seed + run) for run in range(runs)]
@@ -133,7 +134,7 @@ def merging(settings: Settings) -> Found:
         for variant, mechanisms in MERGED.items():
             yield from _compared(name, two, mechanisms, _each(settings, 2), runs, settings.seed, variant)
 
-    return _on_each(settings, SMALL, sets.at_levels_or_west_coast, measure, BY_BUDGET, NO_NUMBERS)
+    return _on_each(settings, SMALL, sets.at_levels_or_west_coast, measure, BY_BUDGET, ROUNDED, NO_NUMBERS)
 
 
 def mixes(settings: Settings) -> Found:
@@ -145,13 +146,13 @@ def mixes(settings: Settings) -> Found:
         root, below = two.hierarchy.levels
         mechanisms = {
             "Hc matched": CUMULATIVE,
-            "Hc above Hg": Matching({root: "cumulative", below: "sorted"}, {root: 1, below: 2}),
-            "Hg above Hc": Matching({root: "sorted", below: "cumulative"}, {root: 2, below: 1}),
+            "Hc above Hg": Matching({root: "cumulative", below: "sorted"}, {root: 1, below: 2}, carry="rounded"),
+            "Hg above Hc": Matching({root: "sorted", below: "cumulative"}, {root: 2, below: 1}, carry="rounded"),
             "Hg matched": SORTED,
         }
         yield from _compared(name, two, mechanisms, _each(settings, 2), runs, settings.seed)
 
-    return _on_each(settings, SMALL, sets.at_levels_or_west_coast, measure, BY_BUDGET, NO_NUMBERS)
+    return _on_each(settings, SMALL, sets.at_levels_or_west_coast, measure, BY_BUDGET, ROUNDED, NO_NUMBERS)
 
 
 def three_levels(settings: Settings) -> Found:
@@ -162,7 +163,7 @@ def three_levels(settings: Settings) -> Found:
         mechanisms = {"Hc matched": CUMULATIVE, "Hg matched": SORTED}
         yield from _compared(name, data, mechanisms, _each(settings, 3), runs, settings.seed)
 
-    return _on_each(settings, ("hawaiian", "taxi"), sets.west_coast_or_taxi, measure, BY_BUDGET, NO_NUMBERS)
+    return _on_each(settings, ("hawaiian", "taxi"), sets.west_coast_or_taxi, measure, BY_BUDGET, ROUNDED, NO_NUMBERS)
 
 
 def _on_each(

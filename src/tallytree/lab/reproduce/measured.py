@@ -81,9 +81,9 @@ def tidy(
     """One row for each figure, in order: its mean over the runs beside what was published.
 
     Columns: those of `MeasuredRows`; `runs`; `mean`; `standard_error`, and `lower` and `upper`, the ends of Student's
-    interval of the mean at confidence 0.95 (null for one run); `published`, and where; `ratio`, which is mean /
-    published, and `ratio_lower`, `ratio_upper`, the interval divided in the same way (null where nothing, or 0, was
-    published). Published figures of the same data, quantities and ε that nothing was measured for come last, as rows of
+    interval of the mean at confidence 0.95, at least 0 where no value is negative (null for one run); `published`, and
+    where; `ratio`, which is mean / published, and `ratio_lower`, `ratio_upper`, the interval divided in the same way
+    (null where nothing, or 0, was published). Published figures of the same data, quantities and ε that nothing was measured for come last, as rows of
     the variant `NOT_RUN` with 0 runs.
 
     Args:
@@ -120,6 +120,8 @@ def _summarised(one: MeasuredRows, published: float | None) -> dict[str, Any]:
         error = math.sqrt(math.fsum((value - mean) ** 2 for value in one.values) / (runs - 1) / runs)
         half = error * float(student.ppf((1 + CONFIDENCE) / 2, runs - 1))
     lower, upper = (None, None) if half is None else (mean - half, mean + half)
+    if lower is not None and min(one.values) >= 0:  # an error or a time, which is never negative
+        lower = max(lower, 0.0)
     over = [None if not published or each is None else each / published for each in (mean, lower, upper)]
     return {
         **_about(one), "runs": runs, "mean": mean,
