@@ -14,9 +14,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "algorithms.
 ROW = re.compile(r"^\| (.+?) \| `(tt\.\w+\.\w+\(.*?\))` \| (?:`(.*?)` )?\| (\S+) \|$", re.MULTILINE)
 SIZES, COUNTS = ([row[1:] for row in ROW.findall(part)] for part in PAGE.read_text(encoding="utf-8").split("## Counts"))
 TREE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})
-EPSILON, NODES = 0.5, {"all": 1, "state": 2, "county": 3}
+EPSILON, NODES = 9.0, {"all": 1, "state": 2, "county": 3}  # with little noise the paper's constraint programs are few
 SCALES = {
     "L/ε": lambda levels, _: levels / EPSILON,
+    "L/(0.9999·ε)": lambda levels, _: levels / (0.9999 * EPSILON),
     "2L/ε": lambda levels, _: 2 * levels / EPSILON,
     "1/ε": lambda _levels, _: 1 / EPSILON,
     "L·n/ε": lambda levels, nodes: levels * nodes / EPSILON,
@@ -24,9 +25,11 @@ SCALES = {
 
 
 def marked(rows):
-    solvers = 'solver="relaxed"', "cvxpy-"
+    needed = {"relaxed": "cvxpy", "cvxpy-": "cvxpy", "mip": "pyscipopt", "constraint_program": "ortools"}
     return [
-        pytest.param(*row, marks=pytest.mark.needs("cvxpy") if any(name in row[0] for name in solvers) else ())
+        pytest.param(
+            *row, marks=[pytest.mark.needs(package) for name, package in needed.items() if f'="{name}' in row[0]]
+        )
         for row in rows
     ]
 
@@ -36,17 +39,21 @@ def released(function, records, budget, call, more, **options):
     tree = tt.Hierarchy.from_table(TREE, levels=["state", "county"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some lines are for comparison only, and warn
-        given = eval(f"dict({more})")  # noqa: S307 (the page's own arguments)
-        statement = function(records, tree, budget, mechanism=mechanism, seed=1, **given, **options).statement
+        given = eval(f"dict({more})", {"tt": tt})  # noqa: S307 (the page's own arguments)
+        statement = function(records, tree, budget, mechanism=mechanism, seed=1, **(options | given)).statement
     assert statement["mechanism"]["name"] == type(mechanism).__name__
     for field in dataclasses.fields(mechanism):
         assert statement["mechanism"]["options"][field.name] == getattr(mechanism, field.name)
     return statement
 
 
+def flows(trips, areas, budget, **options):
+    return tt.release_flows(trips, origins=areas, destinations=areas, budget=budget, **options)
+
+
 def test_the_page_has_the_algorithms_of_the_papers():
-    assert len(SIZES) == 15
-    assert len(COUNTS) == 7
+    assert len(SIZES) == 23
+    assert len(COUNTS) == 11
 
 
 @pytest.mark.parametrize(("call", "more", "scale"), marked(SIZES))
@@ -64,7 +71,13 @@ def test_a_line_on_group_sizes_is_what_it_says(call, more, scale):
 
 @pytest.mark.parametrize(("call", "more", "accounting"), marked(COUNTS))
 def test_a_line_on_counts_is_what_it_says(call, more, accounting):
-    budget = tt.Budget(epsilon=EPSILON, delta=1e-6)
+    budget = tt.Budget(epsilon=0.5, delta=1e-6)
     counted = TREE.append_column("n", [[90, 100, 110]])
-    statement = released(tt.release_counts, counted, budget, call, more, neighboring="change_one", count="n")
+    options = {"neighboring": "change_one", "count": "n"}
+    if "person=" in more:
+        counted = counted.append_column("id", [["a", "b", "c"]])
+    if "tree=" in more:
+        counted = counted.append_column("to_state", [["A", "B", "B"]]).append_column("to_county", [["y", "z", "z"]])
+        options |= {"origin": ["state", "county"], "destination": ["to_state", "to_county"]}
+    statement = released(flows if "tree=" in more else tt.release_counts, counted, budget, call, more, **options)
     assert statement["accounting"] == accounting

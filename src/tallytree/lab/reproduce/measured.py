@@ -83,8 +83,8 @@ def tidy(
     Columns: those of `MeasuredRows`; `runs`; `mean`; `standard_error`, and `lower` and `upper`, the ends of Student's
     interval of the mean at confidence 0.95, at least 0 where no value is negative (null for one run); `published`, and
     where; `ratio`, which is mean / published, and `ratio_lower`, `ratio_upper`, the interval divided in the same way
-    (null where nothing, or 0, was published). Published figures of the same data, quantities and ε that nothing was measured for come last, as rows of
-    the variant `NOT_RUN` with 0 runs.
+    (null where nothing, or 0, was published). Published figures of the same data, quantities and ε that nothing was
+    measured for come last, as rows of the variant `NOT_RUN` with 0 runs.
 
     Args:
         experiment: its name.
