@@ -80,15 +80,18 @@ $(VENV)/.demo: $(VENV)/.needed $(SOURCES)
 	$(PIP) install --no-deps --no-build-isolation .
 	touch $@
 
-# The wheel is rebuilt when a source changes.
+# The wheel is rebuilt when a source changes, beside the environment, which others may be using; then it takes its place.
 # It carries the kernels compiled for this Python and numba; they are compiled again when a source of theirs changes.
+BESIDE := $(VENV)/beside
 $(VENV)/.wheel: $(VENV)/.needed $(SOURCES)
-	$(PIP) install --no-deps --no-build-isolation .
+	rm -rf $(BESIDE) dist
+	$(PIP) install --no-deps --no-build-isolation --no-compile --target $(BESIDE) .
 	@echo "Compiling all code for the wheel ..."
-	PYTHONPATH=src $(BIN)/python -m tallytree.cli.compiling_ahead
-	rm -rf dist
+	PYTHONPATH=src:$(BESIDE) $(BIN)/python -m tallytree.cli.compiling_ahead
+	rm -rf $(BESIDE)
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
-	$(PIP) install --no-deps --force-reinstall dist/*.whl
+	$(PIP) install --no-deps --target $(BESIDE) dist/*.whl
+	$(BIN)/python requirements/swap.py $(BESIDE)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.wheel requirements/dev.lock
