@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tallytree._run.output import Output
+from tallytree._run.planned import Planned
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
@@ -119,10 +121,65 @@ def test_a_release_whose_folder_cannot_be_written_is_kept_and_the_error_says_whe
     )  # fmt: skip
 
 
-def test_a_finished_run_of_another_plan_stays_with_a_warning(folder, output, run):
+def another_node_first(monkeypatch, place, name, run):
+    """Before a function is called for the first time, another node makes the run, which is here this process too."""
+    real, results = getattr(place, name), []
+
+    def later(*args, **kwargs):
+        if not results:
+            results.append(None)
+            results[0] = run("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(place, name, later)
+    return results
+
+
+@pytest.mark.parametrize(("place", "name"), [(Output, "check"), (Planned, "run"), (Output, "save")])
+def test_of_two_nodes_that_race_on_a_run_both_end_well_and_nothing_is_left(folder, run, monkeypatch, place, name):
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("TMPDIR", str(elsewhere))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    winner = another_node_first(monkeypatch, place, name, run)
+    loser = run("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip")
+    assert (winner[0].exit_code, loser.exit_code) == (0, 0), loser.stderr
+    assert [each.name for each in elsewhere.glob("tallytree-out-*")] == []
+    assert [entry.state for entry in Ledger("ledger.db").entries()] == ["finished"]
+
+
+def test_another_release_that_took_the_folder_is_no_finished_run(folder, run, monkeypatch):
+    real = Release.save
+
+    def save(self, place, *, csv=False):
+        monkeypatch.undo()
+        monkeypatch.chdir(folder)
+        assert run("release", "counts.yaml", "--out", "out", "--run", "Tuesday", "--secret", "secret").exit_code == 0
+        return real(self, place, csv=csv)
+
+    monkeypatch.setattr(Release, "save", save)
+    result = run("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip", "--fallback-out", "kept")
+    assert result.exit_code == ExitCode.EXISTS
+    assert len(list((folder / "kept").glob("tallytree-out-*/out"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "which"),
+    [
+        ("budget.epsilon=0.3", "the spec"),
+        ("hierarchy.path=others.parquet", "the public hierarchy"),
+        (None, "the version of the software"),
+    ],
+)
+def test_a_finished_run_of_another_plan_stays_with_a_warning_that_says_what_differs(
+    folder, output, run, monkeypatch, change, which
+):
     output("release", "counts.yaml", "--out", "out", *MONDAY)
-    options = ("--if-exists", "skip", "--set", "budget.epsilon=0.3")
-    with pytest.warns(UserWarning, match="^run: the release of 'Monday' in the folder has another plan"):
+    pq.write_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]}), folder / "others.parquet")
+    if change is None:
+        monkeypatch.setattr("tallytree.release.statement.metadata.version", lambda name: "99")
+    options = ("--if-exists", "skip", *(() if change is None else ("--set", change)))
+    with pytest.warns(UserWarning, match=rf"^run: the release of 'Monday' in the folder has another plan \({which}\)"):
         run("release", "counts.yaml", "--out", "out", *MONDAY, *options)
 
 

@@ -23,6 +23,7 @@ def keyed(statistics):
 
 STATISTICS, OTHER_STATISTICS = keyed("some"), keyed("others")
 MONDAY = posting(pure(1), run="monday", plan=PLAN)
+PARTS = {"the spec": "a" * 64, "the software": "b" * 64}
 ANOTHER = r"^run: 'monday' is the run of entry 1 of the data set 'people', and this release is another one: "
 REMEDY = r"; give another run name, or on_changed=\"charge\" \(`--on-changed charge`\) to spend its budget as well$"
 
@@ -134,6 +135,18 @@ def test_another_release_under_the_name_of_a_run_is_refused_or_charged(ledger, m
     second = ledger.record(asked, statistics=statistics, on_changed="charge")
     assert (second.number, second.again) == (2, False)
     assert ledger.spent("people") == {"epsilon": 2}
+
+
+@pytest.mark.parametrize(
+    ("parts", "which"),
+    [({"the spec": "0" * 64}, "the spec"), ({"the software": "0" * 64}, "the software"), ({}, "a public table"),
+     (dict.fromkeys(PARTS, "0" * 64), "the spec and the software")],
+)  # fmt: skip
+def test_the_refusal_names_the_parts_of_the_plan_that_differ(ledger, parts, which):
+    ledger.record(replace(MONDAY, parts=PARTS), statistics=STATISTICS)
+    assert ledger.entries()[0].parts == PARTS
+    with pytest.raises(ValueError, match=ANOTHER + f"its plan differs: {which}" + REMEDY):
+        ledger.record(replace(MONDAY, plan=OTHER_PLAN, parts=PARTS | parts), statistics=STATISTICS)
 
 
 def test_a_check_knows_the_plan_and_not_the_statistics(ledger):

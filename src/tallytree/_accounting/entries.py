@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from tallytree._accounting.losses import Loss
@@ -38,20 +39,20 @@ class Approval:
 
     def __post_init__(self) -> None:
         """Check the texts."""
-        for field in fields(self):
-            text = getattr(self, field.name)
+        for each in fields(self):
+            text = getattr(self, each.name)
             if text is None:
                 continue
             if not isinstance(text, str):
-                raise TypeError(f"{field.name}: {type(text).__name__} must be text")
+                raise TypeError(f"{each.name}: {type(text).__name__} must be text")
             if not text.strip() or not text.isprintable() or len(text) > MOST_CHARACTERS:
                 raise ValueError(
-                    f"{field.name}: {text[:60]!r} must be one line of 1 to {MOST_CHARACTERS} printable characters"
+                    f"{each.name}: {text[:60]!r} must be one line of 1 to {MOST_CHARACTERS} printable characters"
                 )
 
     def stated(self) -> dict[str, str]:
         """What was given, by name."""
-        return {field.name: text for field in fields(self) if (text := getattr(self, field.name)) is not None}
+        return {each.name: text for each in fields(self) if (text := getattr(self, each.name)) is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,8 @@ class Posting:
         approval: who approved the release, and why.
         period: the days that its records are about; None where that is not known.
         revises: the id of the earlier release that it takes the place of; None of one that revises none.
+        parts: public digests of parts of the plan, by what they are called: "the spec" and others. They only say which
+            part of another plan differs; None where they are not known.
     """
 
     dataset: str
@@ -85,6 +88,7 @@ class Posting:
     approval: Approval = Approval()
     period: Period | None = None
     revises: str | None = None
+    parts: Mapping[str, str] | None = field(default=None, hash=False)
 
     @property
     def protects_all_records(self) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tallytree._accounting.spending import Entry
+from tallytree._accounting.spending import Entry, Posting
 from tallytree._run.output import Output
 from tallytree._run.planning import warn_caller
 from tallytree._run.private_inputs import InputsSince, inputs_digest, inputs_since
 from tallytree._run.revised import Revised
 from tallytree.errors import InputMayHaveChanged
-from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
+from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run, which_parts
 from tallytree.release import Release
 
 
@@ -40,7 +40,7 @@ def finished_run(
     dataset: str | None,
     *,
     table: Any = None,
-    plan: Callable[[], str] | None = None,
+    plan: Callable[[], Posting] | None = None,
     secret: str | os.PathLike[str] | None = None,
     revises: str | os.PathLike[str] | None = None,
     on_changed: OnChanged | None = None,
@@ -57,7 +57,7 @@ def finished_run(
         ledger: the ledger.
         dataset: the data set's name in it.
         table: the private table, of which no row is read.
-        plan: finds the digest of the plan of what was to be released; a warning says where it is another one.
+        plan: finds the entry of what was to be released; a warning says where its plan is another one.
         secret: the file with the publisher's secret.
         revises: the folder of the release that this one takes the place of.
         on_changed: what becomes of a run that has changed; None: `"error"`.
@@ -106,10 +106,10 @@ def finished_run(
             "or the secret, are others. Nothing was done or spent. If records were corrected, release them with "
             f"--revises and another --out, which is charged; {_if_not(last is entry and on_changed in (None, 'error'))}"
         )
-    if plan is not None and entry.plan != plan():
+    if plan is not None and entry.plan != (posting := plan()).plan:
         warn_caller(
-            f"run: the release of {run!r} in the folder has another plan (the spec, a public table or the version of "
-            "the software); it stays, and this spec is not released"
+            f"run: the release of {run!r} in the folder has another plan ({which_parts(entry, posting)}); it stays, "
+            "and this spec is not released"
         )
     return Finished(release, since, None if last is entry else last.number)
 

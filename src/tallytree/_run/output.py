@@ -73,7 +73,8 @@ class Output:
     def save(self, release: Release) -> Path:
         """Save the release in the folder, all or nothing.
 
-        A note on an error says where the release was kept instead, or that it could not be kept.
+        Where the folder is to be left as it is and another process has saved this very release there, it is. A note on
+        an error says where the release was kept instead, or that it could not be kept.
 
         Raises:
             OSError, MemoryError, ArrowException: the folder cannot be written.
@@ -84,8 +85,19 @@ class Output:
                 return self._replace(release)
             return release.save(self.folder, csv=self.csv)
         except (OSError, MemoryError, ValueError, pa.ArrowException) as error:
+            if isinstance(error, FileExistsError) and self._holds(release):
+                return Path(self.folder)
             error.add_note(self._kept_elsewhere(release))
             raise
+
+    def _holds(self, release: Release) -> bool:
+        """Whether `if_exists` is `"skip"` and the folder has this release: the id is that of one ledger entry."""
+        if self.if_exists != "skip":
+            return False
+        try:
+            return bool(self.loaded().statement["release"] == release.statement["release"])
+        except ValueError:  # it holds something else
+            return False
 
     def loaded(self) -> Release:
         """The release in the folder.

@@ -9,6 +9,7 @@ noise source is made.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -293,13 +294,26 @@ class Planned(ABC, Generic[T, M]):
     def posting(self) -> Posting:
         """The entry that this release has in a ledger, made of its own fields."""
         return posting(
-            self.arguments, self.statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest
-        )
+            self.arguments, self.statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest,
+            parts=self._parts,
+        )  # fmt: skip
 
     @cached_property
     def plan_digest(self) -> str:
         """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
         return plan_digest(canonical(self.spec, self.statement), self.public_tree)
+
+    @cached_property
+    def _parts(self) -> Mapping[str, str]:
+        """See `Posting.parts`."""
+        spec = {key: given for key, given in self.spec.items() if key != "tree"}
+        statement = {**self.statement, "software": None}
+        statement["levels"] = [{**level, "nodes": None} for level in self.statement.get("levels", ())]
+        return {
+            "the spec": _sha256(canonical(spec, statement)),
+            "the public hierarchy": plan_digest("", self.public_tree),
+            "the version of the software": _sha256(json.dumps(self.statement["software"], sort_keys=True)),
+        }
 
     @property
     def dataset(self) -> str | None:
@@ -346,6 +360,10 @@ CHANGED = "budget: the noise is planned for another release; plan it anew"
 
 PLANNED_SOFTWARE = Local.software
 """The engine's packages in a planned statement, whichever engine tabulates: the noise key is derived from that text."""
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def canonical(spec: Mapping[str, Any], statement: Mapping[str, Any]) -> str:

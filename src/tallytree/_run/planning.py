@@ -153,6 +153,7 @@ def posting(
     *,
     unit: Unit,
     plan_digest: str | None = None,
+    parts: Mapping[str, str] | None = None,
 ) -> Posting:
     """The entry of a release in a ledger; see `account`."""
     return Posting(
@@ -168,6 +169,7 @@ def posting(
         approval=Approval(approved_by=arguments.approved_by, reason=arguments.reason, ticket=arguments.ticket),
         period=arguments.days,
         revises=None if arguments.revised is None else arguments.revised.release_id,
+        parts=parts,
     )
 
 

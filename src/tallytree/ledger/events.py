@@ -52,6 +52,10 @@ def _hex(value: Any) -> bool:
     return isinstance(value, str) and _HEX.fullmatch(value) is not None
 
 
+def _digests(value: Any) -> bool:
+    return isinstance(value, dict) and all(_text(name) and _hex(digest) for name, digest in value.items())
+
+
 def _time(value: Any) -> bool:
     return isinstance(value, str) and _TIME.fullmatch(value) is not None
 
@@ -129,6 +133,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         **_APPROVAL,
         "period": _may(_period),
         "revises": _may(_hex),
+        "parts": _may(_digests),
         "inputs": _may(_hex),
     },
     "inputs": {"at": _must(_time), "number": _must(_count), "inputs": _must(_hex)},
@@ -136,7 +141,7 @@ FACTS: dict[str, dict[str, Fact]] = {
 }
 """Of every kind of event, its facts and what each of them may be."""
 
-LATER = frozenset({"period", "window", "revises", "inputs"})
+LATER = frozenset({"period", "window", "revises", "parts", "inputs"})
 """Facts that are written only where they are known: events of before there were any do not have them."""
 
 
@@ -174,6 +179,7 @@ def release_text(
         **approval_facts(posting.approval),
         period=None if posting.period is None else str(posting.period),
         revises=posting.revises,
+        parts=None if posting.parts is None else dict(posting.parts),
         inputs=inputs,
     )
 
@@ -274,6 +280,7 @@ def read_entry(
         approval=approval_of(facts),
         period=period_of(facts),
         revises=facts["revises"],
+        parts=facts["parts"],
         number=facts["number"],
         recorded_at=facts["at"],
         state="finished" if finished else "started",

@@ -73,7 +73,7 @@ def check_run_is_new(earlier: Sequence[Entry], posting: Posting, *, secret: bool
     elif not secret:
         why = "no secret was given, so the same release cannot be made again"
     elif last.plan is None or last.plan != posting.plan:
-        why = "its plan differs: the spec, a public table, the version of the software, or whether a secret was given"
+        why = f"its plan differs: {which_parts(last, posting)}"
     elif not _of_period(last, posting):
         why = f"its period differs: that one is of {last.period}"
     else:
@@ -83,6 +83,14 @@ def check_run_is_new(earlier: Sequence[Entry], posting: Posting, *, secret: bool
         f'release is another one: {why}; give another run name, or on_changed="charge" (`--on-changed charge`) to '
         "spend its budget as well"
     )
+
+
+def which_parts(entry: Entry, posting: Posting) -> str:
+    """Which parts of the plan of a release are not those of an entry's, in words."""
+    before, now = entry.parts, posting.parts
+    if before is None or now is None:
+        return "the spec, a public table, the version of the software, or whether a secret was given"
+    return " and ".join(name for name in now if before.get(name) != now[name]) or "a public table"
 
 
 def _repeatable(earlier: Sequence[Entry], posting: Posting, on_changed: OnChanged) -> Entry | None:

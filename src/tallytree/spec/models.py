@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -295,12 +296,17 @@ class Spec(Section):
             InputMayHaveChanged, SpecError, OSError: see `finished_run` and `Output.check`.
         """
         with naming_lines(self._document, elsewhere=("folder", "if_exists", "fallback")):
-            table, plan = self.table(self.private_tables[0]), None if statistic else lambda: self.plan().plan_digest
+            table, plan = self.table(self.private_tables[0]), None if statistic else lambda: self.plan().posting
             given = {key: self._value(key) for key in ("run", "dataset", "secret", "revises", "on_changed")}
             of = statistic or self.statistic
-            found = finished_run(output, of, ledger=self._opened_ledger, table=table, plan=plan, **given)
-            if found is None:
-                output.check(revises=given["revises"])
+            find = partial(finished_run, output, of, ledger=self._opened_ledger, table=table, plan=plan, **given)
+            if (found := find()) is None:
+                try:
+                    output.check(revises=given["revises"])
+                except FileExistsError:
+                    found = find()  # another process has made it since
+                    if found is None:
+                        raise
         return found
 
     @property
