@@ -14,6 +14,7 @@ import pytest
 import tallytree as tt
 from helpers.counted import counts, said
 from helpers.s3_server import BUCKET, S3, parquet
+from tallytree.cli.failures import ExitCode, exit_code
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
@@ -120,8 +121,9 @@ def test_wrong_credentials(people: S3, monkeypatch: pytest.MonkeyPatch, caplog: 
     ],
 )
 def test_what_is_not_there(people: S3, given: Any, message: str) -> None:
-    with pytest.raises((ValueError, OSError), match=message):
+    with pytest.raises((ValueError, OSError), match=message) as caught:
         counts(given)
+    assert exit_code(caught.value) == ExitCode.INPUT  # a second try does not help
 
 
 def test_a_run_of_the_command_line_shows_no_credential_and_ends(people: S3, tmp_path: Any) -> None:

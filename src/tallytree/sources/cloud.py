@@ -21,7 +21,7 @@ import pyarrow.fs
 from tallytree._validate import missing
 from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, scheme_of
-from tallytree.sources.failures import SourceError, Withheld
+from tallytree.sources.failures import NowhereError, SourceError, Withheld
 from tallytree.sources.formats import FileFormat, is_data
 from tallytree.sources.partitions import path_in_messages
 
@@ -98,7 +98,8 @@ class CloudPlace:
         except OSError as error:
             text = str(error).upper()
             problem = self._denied if any(each in text for each in _DENIED) else self._unreachable(text)
-        raise SourceError(f"{argument}: {self.url(path)!r} {problem}")
+        kind = NowhereError if problem == NO_BUCKET else SourceError
+        raise kind(f"{argument}: {self.url(path)!r} {problem}")
 
     def tag(self, file: Any) -> bytes | None:
         """The server's tag of the content of an open file, where it has one."""
@@ -340,7 +341,7 @@ def _check_parent(place: CloudPlace, path: str, argument: str) -> None:
         return
     found = place.run(lambda: place.system.get_file_info(bucket), path, argument)
     if found.type == pa.fs.FileType.NotFound:
-        raise SourceError(f"{argument}: {place.url(path)!r} {NO_BUCKET}")
+        raise NowhereError(f"{argument}: {place.url(path)!r} {NO_BUCKET}")
 
 
 def _below(place: CloudPlace, folder: str, argument: str, *, hidden: bool = False) -> list[Any]:

@@ -9,6 +9,10 @@ class SourceError(OSError):
     """A table changed, or could not be read to its end. The message quotes nothing that a library or a row says."""
 
 
+class NowhereError(SourceError, FileNotFoundError):
+    """A table is at an address that does not exist, such as a bucket whose name is misspelled: no second try helps."""
+
+
 class Withheld(AbstractContextManager["Withheld"]):
     """Ends a block quietly after an error of a library, whose words may quote a row, so that ours can be said.
 
