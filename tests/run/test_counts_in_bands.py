@@ -190,3 +190,14 @@ def test_the_log_says_nothing_of_how_a_run_is_divided(areas, caplog):
 
     for mechanism, options in ((TopDown(), {}), (StabilityHistogram(), {"budget": APPROXIMATE})):
         assert logged(mechanism, ForcedCut(1, 2, 1), **options) == logged(mechanism, ForcedCut(0, 1), **options) == []
+
+
+def test_a_product_is_warned_of_and_released_where_few_cells_are_not_0():
+    sides = {name: tt.Hierarchy.from_values(name, range(400)) for name in ("from", "to")}
+    product = tt.Product(sides, order=["from", "to"])
+    trips = pa.table({"from": [1] * 900, "to": [2] * 900})
+    with pytest.warns(
+        UserWarning, match=r"^memory: '10MB' is less than the 49MB that this takes where most cells have"
+    ):
+        part = planned(product, trips, LeastSquares(), memory="10MB")
+    assert 0 < part.run().table("to").num_rows < 100

@@ -94,3 +94,24 @@ def test_a_warning_points_at_the_line_of_the_caller():
             budget=tt.Budget(epsilon=1), neighboring="add_remove", mechanism=tt.counts.LeafGaussian(),
         )  # fmt: skip
     assert {each.filename for each in (caught[0], caught_of_flows[0])} == {__file__}
+
+
+@pytest.mark.parametrize("memory", [None, "100GB"])
+def test_tables_beyond_the_machines_memory_are_warned_of_with_the_table_that_takes_it(monkeypatch, memory):
+    sides = {"area": tt.Hierarchy.from_values("area", range(3_000)), "age": tt.Hierarchy.from_values("age", range(100))}
+    options = {"neighboring": "add_remove", "tables": [("area",), ("area", "age")], "seed": 1}
+    monkeypatch.setattr("tallytree._run.planning.machine_bytes", lambda: 10**6)
+    message = (
+        r"^memory: this takes up to 2\d MB, and this machine has 1 MB; the table 'area.age' takes most of it; give"
+    )
+    with pytest.warns(UserWarning, match=message):
+        tt.release_tables(
+            pa.table({"area": [1], "age": [2]}), tt.Product(sides), tt.Budget(epsilon=1), memory=memory, **options
+        )
+
+
+def test_a_fit_beyond_the_machines_memory_is_warned_of(monkeypatch):
+    areas = tt.Hierarchy.from_values("area", range(30_000))
+    monkeypatch.setattr("tallytree._run.planning.machine_bytes", lambda: 10**6)
+    with pytest.warns(UserWarning, match=r"^memory: this takes up to 9 MB, and this machine has 1 MB; give memory"):
+        tt.release_counts(pa.table({"area": [1]}), areas, tt.Budget(epsilon=1), neighboring="add_remove", seed=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 _AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]i?)?B", re.IGNORECASE | re.ASCII)
@@ -42,6 +43,14 @@ def enough_memory(needed: int) -> str:
     unit, name = (10**9, "GB") if needed >= 10**9 else (10**6, "MB")
     tenths = -(-10 * needed // unit)
     return f"{-(-tenths // 10)}{name}" if tenths >= 100 else f"{tenths / 10:g}{name}"
+
+
+def machine_bytes() -> int:
+    """The machine's memory in bytes; where the system does not say, the size of the address space."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**47
 
 
 def described_bytes(amount: float) -> str:

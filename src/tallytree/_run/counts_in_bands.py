@@ -19,6 +19,7 @@ import pyarrow as pa
 from tallytree._bands import Band, Cut, all_leaves_below, chosen_cut
 from tallytree._compute.arrays import IntArray
 from tallytree._compute.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files
+from tallytree._compute.memory import enough_memory, memory_bytes
 from tallytree._foreign import refuse_in_bands
 from tallytree._measurements import Measurement, Measures, Statistic
 from tallytree._private import (
@@ -36,6 +37,7 @@ from tallytree._private import (
     as_it_is,
 )
 from tallytree._run.planned import Reconciled
+from tallytree._run.planning import warn_beyond_machine, warn_caller
 from tallytree._run.workspace import Taken, Workspace, not_taken, require_fits
 from tallytree.counts import CountsMechanism
 from tallytree.counts.in_bands import AddsUp, GoesDown
@@ -144,13 +146,19 @@ def reconcile_in_bands(
 
 
 def check_memory(mechanism: CountsMechanism, tree: Tree, memory: str | None, noise: str) -> None:
-    """Refuse a run with `memory` that could not keep to it, from public facts.
+    """Refuse a run with `memory` that could not keep to it, from public facts; warn of one that might not.
+
+    A hierarchy has all its nodes. Of a product those are worked on that are not 0, often a small part of them; how many
+    there are is known after the payment.
 
     Raises:
         ValueError: the mechanism is from outside, or works on more nodes at once than fit; or the noise is kept in
             memory.
     """
+    needed = mechanism.bytes_at_once(tree) if isinstance(mechanism, GoesDown) else 0
     if memory is None:
+        if isinstance(tree, Hierarchy):
+            warn_beyond_machine(needed, "give memory (--memory), with TopDown or a smaller largest_fit")
         return
     refuse_in_bands(mechanism)
     if noise == "opendp":
@@ -158,8 +166,13 @@ def check_memory(mechanism: CountsMechanism, tree: Tree, memory: str | None, noi
             'memory: with noise="opendp" every cell that was drawn is kept in memory; leave memory out, or use '
             'noise="keyed"'
         )
-    if isinstance(mechanism, GoesDown):
-        require_fits(memory, mechanism.bytes_at_once(tree), mechanism.why_whole())
+    if isinstance(mechanism, GoesDown) and isinstance(tree, Hierarchy):
+        require_fits(memory, needed, mechanism.why_whole())
+    elif isinstance(mechanism, GoesDown) and needed > memory_bytes(memory, "memory"):
+        warn_caller(
+            f"memory: {memory!r} is less than the {enough_memory(needed)} that this takes where most cells have "
+            f"records; {mechanism.why_whole()}"
+        )
 
 
 def chosen_bands(tree: Tree, true: CountsInFiles, work: Workspace) -> Cut:

@@ -17,7 +17,7 @@ from tallytree._run.counted_records import listed_counts
 from tallytree._run.person_bound import shares_beside
 from tallytree._run.plan_counts import check_person
 from tallytree._run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
-from tallytree._run.planning import account, chosen_engine, noise_plan, std_dev_alone
+from tallytree._run.planning import account, chosen_engine, noise_plan, std_dev_alone, warn_beyond_machine
 from tallytree._run.workspace import require_fits
 from tallytree._validate import safe_text
 from tallytree.budget import exact, shares
@@ -87,6 +87,8 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         totals=None if totals_depth is None else _public_totals(totals, layout, totals_depth, engine),
         totals_level=None if totals_depth is None else product.attributes[0].columns[totals_depth - 1],
     )
+    largest = max(layout.levels, key=lambda name: layout.size(layout.levels.index(name)))
+    warn_beyond_machine(planned.expected_bytes, f"the table {largest!r} takes most of it; give coarser tables")
     return planned.seal()
 
 

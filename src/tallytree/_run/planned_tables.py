@@ -162,15 +162,20 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
         return with_contributions(statement, self.arguments)
 
     @property
+    def expected_bytes(self) -> float:
+        """What the tables take in memory beside the process, about."""
+        own, detail = self.layout.work(self.statistics)
+        return OWN_BYTES * own + DETAIL_BYTES * detail
+
+    @property
     def expected_work(self) -> str:
         """See `Planned.expected_work`; of two processors, from releases of 0.9 to 54 million cells."""
         own, detail = self.layout.work(self.statistics)
         seconds = (OWN_SECONDS * own + DETAIL_SECONDS * detail) / 1e6
-        memory = OWN_BYTES * own + DETAIL_BYTES * detail
         time = f"about {seconds:,.0f}" if seconds >= 1 else "less than 1"
         return (
             f"After the records are read, the tables take {time} s of two processors, and about "
-            f"{described_bytes(max(memory, 1e8))} of memory beside 0.5 GB for the process."
+            f"{described_bytes(max(self.expected_bytes, 1e8))} of memory beside 0.5 GB for the process."
         )
 
     def made_up(self, records: int) -> tuple[PlannedTables, TrueTables]:

@@ -15,6 +15,7 @@ from tallytree._accounting import Asked, NoisePlan, Plan, composable_budget, pla
 from tallytree._accounting.scales import next_float, representable
 from tallytree._accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
 from tallytree._accounting.spending import Approval, Loss, Posting
+from tallytree._compute.memory import described_bytes, machine_bytes
 from tallytree._measurements import Statistic
 from tallytree._private import read_secret
 from tallytree._run.shared_arguments import SharedArguments
@@ -220,6 +221,20 @@ def warn_caller(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)
+
+
+def warn_beyond_machine(needed: float, remedy: str) -> None:
+    """Warn, before anything is read or spent, of work that takes more memory than this machine has.
+
+    Args:
+        needed: bytes that the work takes, about.
+        remedy: what takes them, and what to do about it.
+    """
+    if needed > machine_bytes():
+        warn_caller(
+            f"memory: this takes up to {described_bytes(needed)}, and this machine has "
+            f"{described_bytes(machine_bytes())}; {remedy}"
+        )
 
 
 def opened(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:

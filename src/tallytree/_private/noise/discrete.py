@@ -7,7 +7,6 @@ law, counts as that largest value. The running time depends on the values drawn 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallytree._accounting.scales import Number, next_float, representable, shown
+from tallytree._compute.memory import machine_bytes
 from tallytree._compute.threads import available_threads, side_by_side
 from tallytree._measurements import Noise
 from tallytree._private.noise.chacha import opened
@@ -253,20 +253,12 @@ def _checked_size(size: int) -> int:
         raise TypeError(f"size must be an int, got {shown(size)}; give the number of cells")
     if size < 0:
         raise ValueError(f"size must be at least 0, got {size}; give the number of cells")
-    if 8 * size > _memory():
+    if 8 * size > machine_bytes():
         raise MemoryError(
             f"size {size} takes {8 * size / 2**30:,.0f} GiB, more than this machine has; draw part after part with "
             "laplace_at or gaussian_at"
         )
     return int(size)
-
-
-def _memory() -> int:
-    """The machine's memory in bytes; where the system does not say, the size of the address space."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 2**47
 
 
 def _checked_cells(cells: ArrayLike) -> Integers:
