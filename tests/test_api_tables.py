@@ -110,6 +110,8 @@ def test_the_statement_lists_the_tables_and_the_folder_has_one_file_each(tmp_pat
     assert "county.sex.csv" in files
     again = tt.Release.load(folder)
     assert again.tables == release.tables
+    for each in again.tables:
+        assert again.table(each) == release.table(*each) == release.table(".".join(reversed(each)) or "total")
     for table in TABLES:
         assert again.table(*table) == release.table(*table)
         assert again.measurements(*table) == release.measurements(*table)

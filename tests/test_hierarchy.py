@@ -126,6 +126,11 @@ def test_rows_with_the_same_path_are_one_leaf_where_that_is_asked_for():
             r"column 'b' is missing; the table has the column 'a'$",
         ),
         (pa.table({"a": ["x", None]}), ["a"], "column 'a' has null keys"),
+        (
+            pa.table({"a": ["x", "y"], "b": ["z", None]}),
+            ["a", "b"],
+            "a branch that ends above this level repeats its last",
+        ),
         (pa.table({"a": ["x"], "A": ["y"]}), ["a", "A"], "the names 1 and 2 of the list are the same"),
         (pa.table({"all": ["x", "y"]}), ["all"], "'all' is the name of the root"),
         (pa.table({"a": ["x"]}), [], "at least one column name"),

@@ -37,6 +37,11 @@ RESERVED = ("count", "size", "groups", "value", "values", "std_dev", "ci_lower",
             "probability_zero", QUALITY)  # fmt: skip
 """Columns of the published tables, which a level may therefore not be named."""
 
+_SHORT_BRANCH = (
+    "drop or fill those rows; a branch that ends above this level repeats its last label down to the last level, such "
+    "as state Berlin, county Berlin"
+)
+
 
 class Levels(Protocol):
     """Levels of public nodes with paths; implemented by `Tree`, and by the tables of `tallytree.tables`.
@@ -131,7 +136,8 @@ class Hierarchy:
         rows = read_public(table, names, "hierarchy")
         if rows.num_rows == 0:
             raise ValueError("hierarchy: the table of leaves is empty; give one row per leaf")
-        texts = [text_column(rows, name, "hierarchy") for name in names]
+        texts = [text_column(rows, names[0], "hierarchy")]
+        texts += [text_column(rows, name, "hierarchy", _SHORT_BRANCH) for name in names[1:]]
         labels: list[pa.Array] = []
         parents: list[IntArray] = []
         node_of_row = np.zeros(rows.num_rows, dtype=np.int64)

@@ -127,6 +127,19 @@ def test_unknown_and_null_codes_are_treated_as_unknown_paths_are():
         tt.release_counts(null, towns(), **EXACT, leaf="home")
 
 
+def test_codes_of_several_attributes_are_named_in_a_mapping():
+    ages = pa.table({"band": ["0-17", "0-17", "18+"], "age": ["0-9", "10-17", "18"]})
+    people = tt.Product({"area": towns(), "age": tt.Hierarchy.from_table(ages, levels=["band", "age"])})
+    records = pa.table({"home": [CODES[0]], "town": [CODES[0]], "age": ["0-9"]})
+    given = {"neighboring": "add_remove", "tables": [("town", "age")], "seed": 1}
+    with pytest.raises(
+        ValueError, match=r"^leaf: the records have 'age' without 'band'; where they have codes in place"
+    ):
+        tt.release_tables(records, people, tt.Budget(epsilon=1), leaf="town", **given)
+    found = tt.release_tables(records, people, tt.Budget(epsilon=1), leaf={"area": "town", "age": "age"}, **given)
+    assert found.tables == (("town", "age"),)
+
+
 def test_codes_must_be_unique_in_the_tree():
     twice = tt.Hierarchy.from_table(
         pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"]

@@ -74,6 +74,11 @@ def test_files_that_cannot_be_one_table(tmp_path: Path) -> None:
         write(tmp_path / name)
     with pytest.raises(ValueError, match=r"areas: no file at .*nothing"):
         locate(tmp_path / "nothing.csv", "areas")
+    (tmp_path / "c.tsv").write_text("a\tb\n")
+    with pytest.raises(ValueError, match=r"; name the separator: tt.sources.CSV\(path, separator='\\t'\)"):
+        locate(tmp_path / "c.tsv", "areas")
+    with pytest.raises(TypeError, match=r"item 1 of the list is dict; .* \(pyarrow.Table.from_pylist makes one"):
+        locate([{"a": 1}], "areas")
     for pattern in ("a.*", "b.*"):
         with pytest.raises(ValueError, match=r"areas: .* must name .parquet files, or .csv"):
             locate(str(tmp_path / pattern), "areas")

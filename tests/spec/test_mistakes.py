@@ -44,6 +44,16 @@ MISTAKES = {
         "budget: 1\n",
         ", line 6, budget: 1 must be a mapping; give epsilon (with or without delta) or rho: budget: {epsilon: 1.0}",
     ),
+    "a decimal comma": (
+        "budget:\n  epsilon: 1\n  delta: 1e-8\n",
+        "budget: {epsilon: 0,5}\n",
+        ", line 6, budget: 0,5 has a comma; write it with a point: 0.5",
+    ),
+    "a key that is like none": (
+        "neighboring: change_one",
+        "neighboring: change_one\nrounding: 5",
+        ", line 10, rounding: unknown key; the keys here are ",
+    ),
     "a misspelt key": ("epsilon: 1", "epslon: 1", ", line 7, budget.epslon: unknown key; did you mean epsilon?"),
     "a misspelt required key": ("records:", "record:", ", line 2, record: unknown key; did you mean records?"),
     "an unknown key": (

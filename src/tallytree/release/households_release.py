@@ -97,7 +97,7 @@ class HouseholdsRelease(Release):
         """The tables of persons that were asked for, each as `table` takes it."""
         return self.persons.tables
 
-    def table(self, *level: str, **options: Any) -> pa.Table:
+    def table(self, *level: str | tuple[str, ...], **options: Any) -> pa.Table:
         """A table of persons by the levels that it was asked for; see `Release.table`. Sizes are in `sizes`.
 
         Raises:
@@ -166,7 +166,7 @@ class HouseholdsRelease(Release):
             columns[column] = pa.array(values, mask=none)
         return decoded(beside_paths(areas, depth, np.arange(size, dtype=np.int64), pa.table(columns)))
 
-    def _name(self, given: tuple[str, ...]) -> str:
+    def _name(self, given: tuple[str | tuple[str, ...], ...]) -> str:
         """Refuse to name a table of the whole release, which has none of its own.
 
         Raises:

@@ -118,7 +118,7 @@ class Release(DerivedNumbers):
 
     def table(
         self,
-        *level: str,
+        *level: str | tuple[str, ...],
         alpha: float | None = None,
         dictionaries: bool = False,
         dense: bool = False,
@@ -142,7 +142,8 @@ class Release(DerivedNumbers):
         `not_distinguishable_from_0`; null where `std_dev` is. Tables without `std_dev` have no verdicts.
 
         Args:
-            level: its name; of a table, the levels that it was asked for by, in any order (none for the total).
+            level: its name; of a table, the levels that it was asked for by, in any order (none for the total), also as
+                one tuple, as `tables` has them.
             alpha: of the intervals; by default they are as they were stored, if they were.
             dictionaries: give the path columns as Arrow dictionaries, which pandas and polars have as categories. They
                 are made many times as fast as strings, and need 4 bytes a cell.
@@ -339,21 +340,23 @@ class Release(DerivedNumbers):
         """The published tables by level, root first, to be read in slices."""
         return self._tables
 
-    def _name(self, given: tuple[str, ...]) -> str:
+    def _name(self, given: tuple[str | tuple[str, ...], ...]) -> str:
         """The level, or the table, that somebody names.
 
         Raises:
             ValueError: there is none.
             TypeError: not a name.
         """
-        names = [part for each in given if (part := text(each, "level", "the name of a level"))]
+        parts = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+        names = [part for each in parts if (part := text(each, "level", "the name of a level"))]
         of_tables = self.statement["statistic"] == TABLES
         root = ROOT if of_tables else self.levels[0]
         if len(names) == 1 and (name := stored_level(names[0], self._tables, root)) in self._tables:
             return name
         if of_tables:
             names = [] if names == [TOTAL] else names
-            found = [each["level"] for each in self.statement["levels"] if sorted(each["table"]) == sorted(names)]
+            wanted = sorted(names), sorted(".".join(names).split("."))  # the name of a table, in another order
+            found = [each["level"] for each in self.statement["levels"] if sorted(each["table"]) in wanted]
             if found:
                 return str(found[0])
             known = "; ".join(f"({', '.join(each) or TOTAL})" for each in self.tables)

@@ -146,6 +146,6 @@ def published_name(table: Any) -> Any:
     if isinstance(table, str | os.PathLike):
         return published_path(table)
     if isinstance(table, list | tuple):
-        return [published_path(each) for each in table]
+        return [published_name(each) for each in table]  # of what is no path, the type: it is refused when it is read
     named = getattr(table, "published", None)
     return named() if named is not None and hasattr(table, "key") else f"<{type(table).__name__}>"

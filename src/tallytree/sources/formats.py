@@ -9,6 +9,8 @@ FileFormat = Literal["parquet", "csv"]
 
 _ELSE = {
     (".xlsx", ".xls", ".xlsm", ".ods"): "; a workbook is not read, save its sheet as CSV",
+    (".tsv", ".tab", ".txt"): r"; name the separator: tt.sources.CSV(path, separator='\t'), in a spec "
+    r'{csv: path, separator: "\t"}',
     (".duckdb", ".ddb", ".db"): "; of a database name the table: tt.sources.DuckDB(path, table=…), in a spec "
     "{duckdb: path, table: …}",
 }

@@ -153,7 +153,8 @@ def _given(table: Any, argument: str) -> list[_Given]:
     for place, each in enumerate(table, 1):
         if not isinstance(each, str | os.PathLike):
             raise TypeError(
-                f"{argument}: item {place} of the list is {type(each).__name__}; give a list of paths, or a table"
+                f"{argument}: item {place} of the list is {type(each).__name__}; give a list of paths, or a table "
+                "(pyarrow.Table.from_pylist makes one of a list of dicts)"
             )
         paths.append(_Given(_file_name(os.fspath(each), argument), f"item {place} of the list"))
     return paths

@@ -38,7 +38,8 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
 
 _HINTS: dict[FileFormat, str] = {
     "parquet": "is it complete?",
-    "csv": "is it complete, in UTF-8, quoted as in RFC 4180, with as many cells in every row as in the header?",
+    "csv": "is it complete, in UTF-8 (else name it: tt.sources.CSV(path, encoding='latin-1'), in a spec {csv: path, "
+    "encoding: latin-1}), quoted as in RFC 4180, with as many cells in every row as in the header?",
 }
 
 

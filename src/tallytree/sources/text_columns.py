@@ -7,8 +7,14 @@ import pyarrow as pa
 from tallytree.sources.type_names import type_in_messages
 
 
-def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
+def text_column(table: pa.Table, column: str, argument: str, remedy: str = "drop or fill those rows") -> pa.Array:
     """A key column as one array of strings: text as it is, integers as decimal text.
+
+    Args:
+        table: has the column.
+        column: its name.
+        argument: the table's name in messages.
+        remedy: what to do about null keys.
 
     Raises:
         ValueError: a key is null (or an empty CSV cell), or text is not UTF-8.
@@ -30,7 +36,7 @@ def text_column(table: pa.Table, column: str, argument: str) -> pa.Array:
     if not sound:
         raise ValueError(f"{argument}: column {column!r} has text that is not UTF-8; decode it from its own encoding")
     if text.null_count:
-        raise ValueError(f"{argument}: column {column!r} has null keys (or empty cells); drop or fill those rows")
+        raise ValueError(f"{argument}: column {column!r} has null keys (or empty cells); {remedy}")
     return text
 
 

@@ -190,7 +190,10 @@ class _Reader:
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         data: dict[str, Any] = {}
+        before: yaml.Node | None = None
         for key_node, value_node in node.value:
+            self._refuse_decimal_comma(before, key_node, value_node, path)
+            before = value_node
             key = self._key(key_node, path)
             here = (*path, key)
             if here in self.lines:
@@ -205,6 +208,17 @@ class _Reader:
         if len(self.lines) > MAX_ENTRIES or len(path) > MAX_DEPTH:
             raise self._error(place, path, "too many entries for a spec; does an alias repeat itself?")
         return self.value(node, path)
+
+    def _refuse_decimal_comma(self, before: yaml.Node | None, key: yaml.Node, value: yaml.Node, path: KeyPath) -> None:
+        """Refuse `{epsilon: 0,5}`, which YAML reads as `{epsilon: 0, 5: }`.
+
+        Raises:
+            SpecError: naming both halves.
+        """
+        digits = [each.value for each in (before, key) if isinstance(each, yaml.ScalarNode) and each.value.isdigit()]
+        if len(digits) == 2 and value.value == "":
+            whole, rest = digits
+            raise self._error(key, path, f"{whole},{rest} has a comma; write it with a point: {whole}.{rest}")
 
     def _key(self, node: yaml.Node, path: KeyPath) -> str:
         if not isinstance(node, yaml.ScalarNode):

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 MAX_NAME = 100
 """Letters; nothing that is longer was meant to be one of our names."""
 
+LEAST_LIKENESS = 0.7
+"""Of a name with another first letter: `rounding`, which is like `accounting` by 0.67, was not meant to be that."""
+
 
 def shortened(text: str) -> str:
     """The text, or the beginning of a long one."""
@@ -29,7 +32,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     """What was probably meant."""
     if len(name) > MAX_NAME:
         return None
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+    near = difflib.get_close_matches(name, list(known), n=1)
+    meant = near and (near[0][0] == name[0] or difflib.get_close_matches(name, near, cutoff=LEAST_LIKENESS))
+    return near[0] if meant else None
 
 
 def unknown(name: str, known: Iterable[str], what: str) -> str:

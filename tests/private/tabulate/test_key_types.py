@@ -12,6 +12,7 @@ import pytest
 import tallytree as tt
 
 CODES = tt.Hierarchy.from_table(pa.table({"code": ["01", "02", "10"]}), ["code"])
+BANDS = tt.Hierarchy.from_values("age", ["0-9", "10-17"])
 PLAIN = tt.Hierarchy.from_table(pa.table({"code": ["1", "2", "10"]}), ["code"])
 INTEGERS = tt.Hierarchy.from_table(pa.table({"code": [1, 2, 10]}), ["code"])
 
@@ -60,8 +61,10 @@ def test_a_refusal_names_the_types_where_they_may_be_the_reason():
         released([1, 2], CODES)
     with pytest.raises(ValueError, match=r"labels at 'code' are numbers without leading zeros; if codes have"):
         released(["01"], PLAIN)
-    with pytest.raises(ValueError, match=r"leave such records out with on_unknown='drop'$"):
-        released(["x"], CODES)
+    with pytest.raises(ValueError, match=r"labels with leading zeros at 'code', such as '0.*'; `tallytree lint` says"):
+        released(["1"], CODES)
+    with pytest.raises(ValueError, match=r"at 'age'; give the records a column with these labels$"):
+        tt.release_counts(pa.table({"age": [7]}), BANDS, tt.Budget(epsilon=1), neighboring="add_remove")
 
 
 @pytest.mark.parametrize("ids", [["", "a"], [None, "a"], pa.array(["", "a"]).dictionary_encode()])

@@ -97,8 +97,9 @@ def _refusal(error: Exception, argument: str) -> BaseException:
         return OSError(f"{argument}: a file cannot be read, or a temporary one not be written; is the disk full?")
     return ValueError(
         f"{argument}: the records cannot be read ({type(error).__name__}); what the reader said is withheld because it "
-        "may quote a record. Is every file complete, its text UTF-8 or its encoding named, and its CSV quoted as in "
-        "RFC 4180, with as many cells in every row as in the header?"
+        "may quote a record. Is every file complete, in UTF-8 (else name it: tt.sources.CSV(path, encoding='latin-1'), "
+        "in a spec {csv: path, encoding: latin-1}), and its CSV quoted as in RFC 4180, with as many cells in every row "
+        "as in the header?"
     )
 
 

@@ -54,10 +54,17 @@ def require_types_that_meet(
 def hint_on_types(columns: Sequence[str], types: Sequence[pa.DataType], hierarchy: Any) -> str:
     """What of the types may put a record outside the hierarchy, as the rest of a message; mostly nothing."""
     for column, kind, level, labels in _levels(columns, types, hierarchy):
-        if _is_whole(kind) and (strange := _not_canonical(labels)) is not None:
+        zeros = _with_lost_zeros(labels)
+        if _is_whole(kind) and (strange := zeros or _not_canonical(labels)) is not None:
+            remedy = "read the column as text, so that codes keep their leading zeros"
             return (
                 f". Column {column!r} holds {kind}, but the hierarchy has labels such as {strange!r} at {level!r}; "
-                "read the column as text, so that codes keep their leading zeros"
+                f"{remedy if zeros else 'give the records a column with these labels'}"
+            )
+        if is_text_type(kind) and zeros is not None:
+            return (
+                f". The hierarchy has labels with leading zeros at {level!r}, such as {zeros!r}; `tallytree lint` says "
+                "whether the records have lost theirs"
             )
         if is_text_type(kind) and len(labels) and _not_canonical(labels) is None:
             return (
@@ -65,6 +72,12 @@ def hint_on_types(columns: Sequence[str], types: Sequence[pa.DataType], hierarch
                 "the hierarchy's table as text too (01 and 1 are two labels)"
             )
     return ""
+
+
+def _with_lost_zeros(labels: pa.Array) -> str | None:
+    """The first label of digits that begins with 0 and is not 0 itself; None without one."""
+    padded = labels.filter(pc.match_substring_regex(labels, "^0[0-9]+$"))
+    return padded[0].as_py() if len(padded) else None
 
 
 def _levels(

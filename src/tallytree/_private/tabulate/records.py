@@ -180,6 +180,7 @@ def located_records(
         drop_unknown: whether records outside the hierarchy will be left out.
     """
     present = tuple(key.present(distinct[0][1].names) for key in keys)
+    _refuse_one_code_of_several(keys, distinct[0][1].names)
     wanted = (*(Wanted(name, "key") for names in present for name in names), *others)
     layouts = tuple(_layout(source, paths, schema, wanted, argument) for paths, schema in distinct)
     for layout in layouts:
@@ -188,6 +189,22 @@ def located_records(
             unnoticed = drop_unknown or key.other is not None
             require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=unnoticed)
     return Records(source, present, wanted, layouts, argument)
+
+
+def _refuse_one_code_of_several(keys: Sequence[LeafKey], names: Sequence[str]) -> None:
+    """Refuse records that have the code of a leaf in place of a path, where `leaf` says so of another attribute only.
+
+    Raises:
+        ValueError: naming the columns of the hierarchy, which is public.
+    """
+    for key in keys:
+        missing = [column for column in key.present(names) if column not in names]
+        if missing and key.columns[-1] in names and any(other.code is not None for other in keys):
+            raise ValueError(
+                f"leaf: the records have {key.columns[-1]!r} without {', '.join(map(repr, missing))}; where they have "
+                "codes in place of the columns of several attributes, give leaf as a mapping from each of these "
+                f"attributes to its column, such as {{…: {key.columns[-1]!r}}}"
+            )
 
 
 def close(source: Source, table: Any) -> None:
