@@ -173,7 +173,7 @@ FOR_PROGRAMMERS = (
     "lab/audit/inputs.py",  # `shift` begins with "neighbor: "
     # called by programs only:
     "_compute/spill_folders.py", "_private/noise/", "_report/plots.py", "_solvers/", "lab/datasets/",
-    "ledger/books.py", "ledger/events.py", "ledger/format_1.py", "ledger/running.py",  # the ledger adds its name
+    "ledger/books.py", "ledger/events.py", "ledger/running.py",  # the ledger adds its name
     "_run/output.py",  # begins with the message of `Release.load`
     "_private/engines/requests.py", "_private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
     "_private/tabulate/leaf_statistics.py", "_private/tabulate/spark_dialect.py",  # what no caller does

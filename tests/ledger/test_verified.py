@@ -15,7 +15,6 @@ import pytest
 import tallytree as tt
 from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
-from helpers.old_ledgers import some_old_ledger
 from tallytree._accounting.spending import Approval
 from tallytree.ledger import Account, Ledger, database, running, verified
 from tallytree.ledger.chain import Head, linked
@@ -279,17 +278,6 @@ def test_a_ledger_that_is_deleted_and_made_again_is_a_new_one(thirds):
         thirds.path.unlink()
         thirds.record(posting(pure("1/3")))
         assert thirds.spent("people") == {"epsilon": Fraction(1, 3)}
-
-
-def test_an_old_format_in_the_place_of_the_present_one_is_refused(tmp_path):
-    ledger, older = Ledger(tmp_path / "old.db"), tmp_path / "copy.db"
-    some_old_ledger(ledger.path)
-    shutil.copyfile(ledger.path, older)
-    ledger.record(posting(pure("1/100")))
-    number = ledger.contents().events
-    ledger.spent("people")
-    older.replace(ledger.path)
-    refused_as_older(ledger, number)
 
 
 @pytest.mark.parametrize("other", ["older", "another ledger"])

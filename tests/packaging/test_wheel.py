@@ -41,7 +41,7 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     packed -= {name for name in packed if name.startswith("tallytree/_compute/compiled/")}  # of the Makefile's wheel
     source = REPOSITORY / "src"
     expected = {str(path.relative_to(source)) for path in source.rglob("*.py")}
-    expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql", "tallytree/ledger/schema_1.sql"}
+    expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql"}
     expected |= {f"tallytree/_report/templates/report.{kind}" for kind in ("html", "css")}
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
     page = ("index.html", *STYLES, *SCRIPTS)

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tallytree._accounting.spending import DataSet, Entry, Standing
-from tallytree.ledger import format_1
-from tallytree.ledger.chain import BEFORE_ALL, Head, append, linked, read_digest, read_text
+from tallytree.ledger.chain import BEFORE_ALL, Head, append, read_digest, read_text
 from tallytree.ledger.events import read_entry, read_event
 from tallytree.ledger.running import Running
-from tallytree.ledger.schema import check_pages
-from tallytree.ledger.sqlite_errors import altered
 
 Known = TypeVar("Known", bound=Standing)
 
@@ -37,7 +34,7 @@ class Books:
 
     Attributes:
         events: how many.
-        head: the digest of the last one; `START` of a ledger of format 1, whose events are in no chain yet.
+        head: the digest of the last one.
         strict: whether it refuses releases of data sets without a limit.
         datasets: the data sets by name, in the order of their names, with every release.
         last_number: that of the last release; 0 without one.
@@ -62,7 +59,6 @@ class OpenBooks:
         connection: to the ledger.
         path: its file.
         running: what its events add up to.
-        old_texts: of a ledger of format 1, the events that lead to it; else None.
         written: the texts and digests of the events that were added.
         written_after: the last event before them.
     """
@@ -70,35 +66,13 @@ class OpenBooks:
     connection: sqlite3.Connection
     path: Path
     running: Running
-    old_texts: tuple[bytes, ...] | None = None
     written: list[tuple[bytes, str]] = field(default_factory=list)
     written_after: Head = BEFORE_ALL
 
-    @classmethod
-    def of_format_1(cls, connection: sqlite3.Connection, path: Path) -> OpenBooks:
-        """The books of a ledger of format 1, whose rows are in no chain.
-
-        Raises:
-            ValueError: a row has a value that none may have.
-        """
-        check_pages(connection, path)
-        try:
-            texts = format_1.events(connection)
-        except (ValueError, TypeError, KeyError) as error:
-            raise altered(path, "a row has a value that none may have") from error
-        running = Running(keep=True)
-        running.take([*zip(texts, linked(texts), strict=True)], path)
-        return cls(connection, path, running, texts)
-
-    @property
-    def head(self) -> str:
-        """The digest of the last event; `START` of a ledger of format 1."""
-        return self.last.digest
-
     @property
     def last(self) -> Head:
-        """The last event; `BEFORE_ALL` of a ledger of format 1."""
-        return BEFORE_ALL if self.old_texts is not None else self.running.head
+        """The last event."""
+        return self.running.head
 
     def has(self, event: Head) -> bool:
         """Whether the file has an event; any has `BEFORE_ALL`."""
@@ -152,17 +126,9 @@ class OpenBooks:
         return read_entry(text, position, self.datasets[facts["dataset"]].neighboring, finished, inputs)
 
     def write(self, texts: Sequence[bytes]) -> None:
-        """Add events, where the transaction has the write lock.
-
-        A ledger of format 1 gets the present format first, in the same transaction, so that a crash leaves it as it
-        was.
-        """
-        if texts and self.old_texts is not None:
-            format_1.replace_tables(self.connection)
-            append(self.connection, BEFORE_ALL, self.old_texts)
+        """Add events, where the transaction has the write lock."""
         self.written_after = self.running.head
-        digests = append(self.connection, self.written_after, texts)
-        self.written = [] if self.old_texts is not None else [*zip(texts, digests, strict=True)]
+        self.written = [*zip(texts, append(self.connection, self.written_after, texts), strict=True)]
 
     def try_to_write(self, texts: Sequence[bytes]) -> None:
         """Add events, and undo it."""
@@ -173,4 +139,4 @@ class OpenBooks:
     def listed(self) -> Books:
         """All of it; the texts of its releases have to be kept."""
         running = self.running
-        return Books(running.head.number, self.head, self.strict, running.listed(), self.last_number)
+        return Books(running.head.number, running.head.digest, self.strict, running.listed(), self.last_number)

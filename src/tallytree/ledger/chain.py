@@ -38,7 +38,7 @@ class Head(NamedTuple):
 
     Attributes:
         number: its number; 0 before the first event.
-        digest: its digest; `START` before the first event, and in a ledger of format 1, which has no chain.
+        digest: its digest; `START` before the first event.
     """
 
     number: int = 0

@@ -25,7 +25,6 @@ from tallytree._validate import choice, integer, path_text, safe_text
 from tallytree.budget import Budget
 from tallytree.errors import MAY_BE_SPENT, SPENT
 from tallytree.ledger.books import Books, OpenBooks, known_dataset
-from tallytree.ledger.chain import START
 from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, remove_leftovers
 from tallytree.ledger.dataset_names import checked_name, checked_run
 from tallytree.ledger.events import amounts, event_text
@@ -171,14 +170,14 @@ class Ledger:
             return books.strict
 
     @property
-    def head(self) -> str | None:
-        """The last digest of the chain of events: 64 hex digits; None of a ledger of format 1, which has no chain.
+    def head(self) -> str:
+        """The last digest of the chain of events: 64 hex digits.
 
         Who notes it elsewhere can tell later whether this file is an older copy, or has another past. Raises as
         `contents` does.
         """
         with opened_books(self.path, self.timeout, "BEGIN") as books:
-            return None if books.head == START else books.head
+            return books.last.digest
 
     # --- Writing ---
 

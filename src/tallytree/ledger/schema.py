@@ -13,23 +13,17 @@ from tallytree.ledger.sqlite_errors import damaged
 APPLICATION_ID = 0x54546C67
 FORMAT_VERSION = 2
 
-_DEFINITIONS = {1: "schema_1.sql", FORMAT_VERSION: "schema.sql"}
-"""The file of definitions of each format that can be read."""
-
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables and triggers of a ledger, within a transaction that the caller has begun."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-    for statement in _statements(FORMAT_VERSION):
+    for statement in _statements():
         connection.execute(statement)
 
 
-def check_tables(connection: sqlite3.Connection, path: Path) -> int:
+def check_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a file that is not a ledger, has other tables, or comes from another version.
-
-    Returns:
-        The version of its format.
 
     Raises:
         ValueError: it is one of these; `path` names it in the message.
@@ -37,15 +31,14 @@ def check_tables(connection: sqlite3.Connection, path: Path) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise ValueError(f"ledger: {str(path)!r} is not a tallytree ledger; give the path of one")
-    version = format_version(connection)
-    if version not in _DEFINITIONS:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != FORMAT_VERSION:
         raise ValueError(
-            f"ledger: {str(path)!r} has format version {version}; this tallytree reads "
-            f"{' and '.join(map(str, _DEFINITIONS))}"
+            f"ledger: {str(path)!r} has format version {version}; this tallytree reads {FORMAT_VERSION}; read it with "
+            "the version that wrote it, and set the limits of a new ledger to what is left"
         )
-    if _tables(connection) != expected_tables(version):
+    if _tables(connection) != expected_tables():
         raise damaged(path)
-    return version
 
 
 def check_pages(connection: sqlite3.Connection, path: Path) -> None:
@@ -58,25 +51,19 @@ def check_pages(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged(path)
 
 
-def format_version(connection: sqlite3.Connection) -> int:
-    """The version of a ledger's format."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return version
-
-
 @cache
-def expected_tables(version: int = FORMAT_VERSION) -> dict[str, str]:
-    """The definitions of the tables and triggers of a format, by name."""
+def expected_tables() -> dict[str, str]:
+    """The definitions of the tables and triggers, by name."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for statement in _statements(version):
+        for statement in _statements():
             connection.execute(statement)
         return _tables(connection)
 
 
 @cache
-def _statements(version: int) -> tuple[str, ...]:
-    """The statements of a format's file, one by one: a script would commit the transaction that it runs in."""
-    text = resources.files("tallytree.ledger").joinpath(_DEFINITIONS[version]).read_text(encoding="utf-8")
+def _statements() -> tuple[str, ...]:
+    """The statements of the file of definitions, one by one: a script would commit the transaction that it runs in."""
+    text = resources.files("tallytree.ledger").joinpath("schema.sql").read_text(encoding="utf-8")
     found, statement = [], ""
     for line in text.splitlines(keepends=True):
         statement += line

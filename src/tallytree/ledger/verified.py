@@ -36,10 +36,10 @@ from pathlib import Path
 from typing import Literal
 
 from tallytree.ledger.books import Books, OpenBooks
-from tallytree.ledger.chain import BEFORE_ALL, Head, linked, read_digest, read_head, read_links
+from tallytree.ledger.chain import BEFORE_ALL, Head, read_digest, read_head, read_links
 from tallytree.ledger.database import transaction
 from tallytree.ledger.running import Running
-from tallytree.ledger.schema import FORMAT_VERSION, check_pages, format_version
+from tallytree.ledger.schema import check_pages
 from tallytree.ledger.sqlite_errors import lacking
 
 CHUNK = 10_000
@@ -176,8 +176,6 @@ def _caught_up(
         memory: what is known of it, which is carried on by at most `CHUNK` events.
         only_if_near: read nothing if more than `CHUNK` events are unknown.
     """
-    if format_version(connection) != FORMAT_VERSION:
-        return _format_1_books(connection, path, memory)
     stated, signature = read_head(connection, path), _signature(path)
     with memory.lock:
         memory.check_not_older(lambda number: read_digest(connection, number), path)
@@ -200,15 +198,6 @@ def _caught_up(
                 return None
             memory.first, memory.last = memory.running.first, stated
             return OpenBooks(connection, path, memory.running)
-
-
-def _format_1_books(connection: sqlite3.Connection, path: Path, memory: _Memory) -> OpenBooks:
-    """The books of a ledger of format 1, which may be an older copy of one that has the present format by now."""
-    books = OpenBooks.of_format_1(connection, path)
-    digests = linked(books.old_texts or ())
-    with memory.lock:
-        memory.check_not_older(lambda number: digests[number - 1] if number <= len(digests) else None, path)
-    return books
 
 
 def _goes_on(connection: sqlite3.Connection, memory: _Memory, stated: Head, signature: Signature) -> bool:

@@ -20,7 +20,6 @@ from tallytree.cli.logs import in_one_line
 from tallytree.cli.rendering.terminal import filled_columns, fitted_table, printable, show_line
 from tallytree.ledger import Ledger
 from tallytree.ledger.books import Books
-from tallytree.ledger.chain import START
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,8 +52,7 @@ def show_books(console: Console, books: Books) -> None:
         show_line(console, "")
     if books.strict:
         show_line(console, "Strict: releases of data sets without a limit are refused.")
-    head = "none until something is written (format 1)" if books.head == START else books.head
-    show_line(console, f"Head: {head}")
+    show_line(console, f"Head: {books.head}")
 
 
 def show_account(console: Console, ledger: Path, dataset: str) -> None:
@@ -78,7 +76,7 @@ def ledger_json(books: Books) -> str:
     plain = {
         "strict": books.strict,
         "events": books.events,
-        "head": None if books.head == START else books.head,
+        "head": books.head,
         "datasets": [_plain(dataset) for dataset in books.datasets.values()],
     }
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
