@@ -113,10 +113,11 @@ def test_measurements_that_are_not_kept_change_no_number(areas, options, tmp_pat
     assert tt.replicate_errors(loaded, 10, seed=1).table("county").num_rows == 4
 
 
-def test_people_by_their_records_are_the_same_in_bands(areas, tmp_path):
+@pytest.mark.parametrize("words", [None, {"record": "trip", "person": "rider"}])
+def test_people_by_their_records_are_the_same_in_bands(areas, tmp_path, words):
     rows = [0, 0, 1, 3, 3] * 20
     records = areas.leaf_table().take(pa.array(rows)).append_column("id", pa.array([i // 3 for i in range(100)]))
-    options = {"person": "id", "max_contributions": 1, "contributions": 0.2}
+    options = {"person": "id", "max_contributions": 1, "contributions": 0.2, "words": words}
     whole = planned(areas, records, TopDown(), **options).run()
     part = planned(areas, records, TopDown(), memory="1GB", **options).run(forced=ForcedCut(1, 2))
     assert saved(part, tmp_path / "a") == saved(whole, tmp_path / "b")

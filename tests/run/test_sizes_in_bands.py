@@ -98,6 +98,7 @@ def test_a_measured_maximum_and_people_are_the_same_in_bands(areas, mechanism, t
         "person": "id",
         "max_contributions": 2,
         "contributions": 0.2,
+        "words": {"group": "household", "person": "member"},
         "max_group_size": tt.sizes.PrivateMaximum(share=0.1, at_most=20),
     }
     whole = planned(areas, records, mechanism, **options).run()

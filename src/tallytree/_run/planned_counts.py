@@ -19,7 +19,7 @@ from tallytree._run.counted_records import counted_records, refuse_more_than, re
 from tallytree._run.counts_in_bands import Bands, CountsMeasuring, reconcile_in_bands
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.person_bound import contributions_spec, with_contributions
-from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled, with_facts
+from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
 from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.workspace import Workspace, not_taken
 from tallytree.counts import CountsMechanism
@@ -28,7 +28,6 @@ from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.product import LeafKey, Product, leaf_keys
-from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import ONCE_IN_A_LEAF
 from tallytree.release.released_tables import count_tables
 from tallytree.release.remainders import NOTE
@@ -183,7 +182,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             work,
             bands.true.total if self._total_is_published else None,
             keep_measurements=self.arguments.keep_measurements,
-            metadata=description(with_facts(self.statement, facts)),
+            metadata=self.said_of_tables(facts),
         )
 
     @property

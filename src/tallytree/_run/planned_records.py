@@ -14,10 +14,12 @@ from tallytree._private import CountGroups, CountRecords, GroupRows, NoiseSource
 from tallytree._run.arguments import PersonOptions
 from tallytree._run.measured_contributions import PublishedContributions, published_contributions
 from tallytree._run.person_bound import beside_the_levels
-from tallytree._run.planned import CHANGED, HasDigest, Planned, Reconciled
+from tallytree._run.planned import CHANGED, HasDigest, Planned, Reconciled, with_facts
 from tallytree._run.rehearsal import rehearse
 from tallytree._run.workspace import Workspace
 from tallytree.errors import BudgetExceeded
+from tallytree.release.contributions_table import description
+from tallytree.release.described import described_statement
 
 
 class CountsPeople(HasDigest, Protocol):
@@ -105,6 +107,10 @@ class PlannedRecords(Planned[T, M]):
         """
         check_foreign(self.mechanism)
         return super().seal()
+
+    def said_of_tables(self, facts: Mapping[str, Mapping[str, Any]]) -> dict[bytes, bytes]:
+        """What files of tables say that are written before the statement is whole: what `Release.save` writes later."""
+        return description(described_statement(with_facts(self.statement, facts), self.arguments.description))
 
     def rehearse(self) -> None:
         """See `Planned.rehearse` and `rehearsal.py`."""

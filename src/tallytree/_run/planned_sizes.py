@@ -39,7 +39,7 @@ from tallytree._run.person_bound import (
     contributions_spec,
     with_contributions,
 )
-from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled, with_facts
+from tallytree._run.planned import PLANNED_SOFTWARE, Reconciled
 from tallytree._run.planned_records import PlannedRecords
 from tallytree._run.sizes_in_bands import SizesMeasuring, reconcile_in_bands
 from tallytree._run.sizes_notes import SizesNotes
@@ -48,7 +48,6 @@ from tallytree._terms import Invariants
 from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.product import LeafKey, leaf_keys
-from tallytree.release.contributions_table import description
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement
 from tallytree.sizes import SizesDomain, SizesMechanism
@@ -268,7 +267,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             measured_by,
             work,
             keep_measurements=self.arguments.keep_measurements,
-            metadata=description(with_facts(self.statement, facts)),
+            metadata=self.said_of_tables(facts),
         )
 
     def _found(self, asked: Contributions | None = None) -> LeafGroups:
