@@ -47,6 +47,7 @@ def test_shares_are_shown(folder, output):
         ("change counts1 counts2 county --alpha 0.2", lambda of: tt.change("counts1", "counts2", "county", alpha=0.2)),
         ("change counts1 counts2", lambda of: tt.change("counts1", "counts2")),
         ("total-of counts1 counts2 --areas b.csv", lambda of: tt.total_of(["counts1", "counts2"], "b.csv")),
+        ("total-of tables --by county", lambda of: tt.total_of(["tables"], by="county")),
         ("total-of tables --where sex=f", lambda of: tt.total_of(["tables"], where={"sex": "f"})),
         ("mean homes state --replicates 10 --seed 1", lambda of: of("homes").mean("state", replicates=10, seed=1)),
         ("quantile homes all --q 0.25", lambda of: of("homes").quantile("all", 0.25)),

@@ -23,11 +23,9 @@ from tallytree._derived.moments import replicates_for, rounds_of, second_moments
 from tallytree._derived.shares import ratio_of
 from tallytree._derived.table_totals import (
     TableSums,
-    areas_of,
-    areas_of_level,
+    chosen_areas,
     columns_needed,
     conditions_of,
-    paths_of_level,
     weights_of,
 )
 from tallytree._derived.totals import (
@@ -96,24 +94,11 @@ def _of_tables(
 ) -> tuple[dict[str, pa.Array], FloatArray, RatioErrors]:
     """Names of areas, both published sums, and the errors of these."""
     product = view.layout.product
-    side = product.attributes[0]
     conditions = [
         conditions_of(product, given, argument)
         for given, argument in ((numerator, "numerator"), (denominator, "denominator"))
     ]
-    names: dict[str, pa.Array] = {}
-    if areas is not None:
-        chosen = areas_of(side, areas, by)
-        names = {} if by is None else {by: chosen.names}
-    elif by is not None:
-        if by not in side.columns:
-            raise ValueError(
-                f"by: {by!r} is no level of the areas, which are {', '.join(side.columns)}; or give a table of areas"
-            )
-        refined = side.columns.index(by) + 1
-        chosen, names = areas_of_level(side, refined), paths_of_level(side, refined)
-    else:
-        chosen = None
+    chosen, names = chosen_areas(product, areas, by)
     sums = TableSums.of(view, chosen, columns_needed(*conditions))
     both = weights_of(product, conditions)
     numbers = sums.counts(both).T

@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree._derived.summed_totals import Totals
 from tallytree._solvers.tables.linear import NoisyTable, linear_estimate
 from tallytree._solvers.tables.marginals import Marginal
-from tallytree._solvers.tables.sums import sum_variances
+from tallytree._solvers.tables.sums import AT_ONCE, sum_variances
 from tallytree._validate import safe_text
 from tallytree.product import Attribute, Product
 from tallytree.release.intervals import UNBIASED
 from tallytree.release.statement import mechanism_code
-from tallytree.release.view.areas import Block, SummedAreas, read_areas
+from tallytree.release.view.areas import ARGUMENT, Block, SummedAreas, read_areas
 from tallytree.release.view.layouts import exact_level_of, published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY
 from tallytree.release.view.release_view import ReleaseView
+from tallytree.release.view.sides import sides_of
+from tallytree.sources.locate import locate
+from tallytree.sources.schemas import column_names
 from tallytree.tables import TableLayout
 from tallytree.tables.expected import MIN_VARIANCE, precisions_of
 
@@ -34,19 +37,21 @@ Weights = Callable[[Sequence[int]], FloatArray]
 class TableSums:
     """Weighted sums of the cells of areas, in a release of tables.
 
+    The areas are of any hierarchy. Those of an attribute are weights of the cells of all areas of the first hierarchy.
+
     Attributes:
         view: the release.
         depth: of the table that they are sums of.
         finest: per hierarchy, how many columns are refined where the fit's detail is.
-        members: the nodes of the table in each area, and where those of each begin.
-        leaves: likewise those of the finest areas.
+        place: of the hierarchy whose areas they are over.
+        areas: these; None for all.
     """
 
     view: ReleaseView
     depth: int
     finest: tuple[int, ...]
-    members: tuple[IntArray, IntArray]
-    leaves: tuple[IntArray, IntArray]
+    place: int
+    areas: SummedAreas | None
 
     @classmethod
     def of(cls, view: ReleaseView, areas: SummedAreas | None, attributes: Sequence[int]) -> TableSums:
@@ -55,48 +60,80 @@ class TableSums:
         Raises:
             ValueError: no published table has these areas and attributes.
         """
-        layout = view.layout
-        needed = [0 if areas is None else max(block.depth for block in areas.blocks), *attributes]
+        layout, place, needed = view.layout, 0, [0, *attributes]
+        if areas is not None:
+            place = [each.name for each in layout.product.attributes].index(sides_of(areas.tree)[0].name)
+            needed[place] = max(needed[place], *(block.depth for block in areas.blocks))
         depth = _coarsest(layout, needed)
         # Of two levels with equally many nodes the layout has the coarser one; the condition may be on the other.
-        finest = tuple(map(max, layout.finest_refined, needed))
-        members = _members(areas, layout.tables[depth].refined[0], layout.areas(depth))
-        return cls(view, depth, finest, members, _members(areas, finest[0], layout.areas_per_level[-1]))
+        return cls(view, depth, tuple(map(max, layout.finest_refined, needed)), place, areas)
 
     def counts(self, weights: Weights) -> FloatArray:
         """The sums of published numbers: float64 (areas, sums)."""
-        table = self.view.cells_of_table(self.depth).astype(np.float64)
-        return self._summed(table @ weights(self._refined[1:]).T)
+        return self._summed(self.view.cells_of_table(self.depth).astype(np.float64), weights)
 
     def unbiased(self, weights: Weights) -> FloatArray | None:
         """The sums of unbiased estimates, float64 (areas, sums); None for a release without such estimates."""
         table = unbiased_table(self.view, self.depth)
-        return None if table is None else self._summed(table @ weights(self._refined[1:]).T)
+        return None if table is None else self._summed(table, weights)
 
     def variances(self, weights: Weights) -> FloatArray:
         """The variance of each of these: float64 (areas, sums)."""
         layout = self.view.layout
-        varying = weights(self.finest[1:])
         zero = layout.impossible_cells(self.depth)
+        known = np.ones(layout.detail.cells, dtype=np.bool_)
         if zero is not None:
-            varying = np.where(zero[layout.detail.cell_of(layout.marginal(self.depth))], 0.0, varying)
+            known = ~zero[layout.detail.cell_of(layout.marginal(self.depth))]
         precisions = fitted_precisions(self.view)
         exact = exact_level_of(self.view.statement, layout)
-        found = [
-            sum_variances(layout.detail, layout.families, precisions, *self.leaves, row, public_totals_level=exact)
-            for row in varying
-        ]
-        return np.stack(found, axis=1)
+        leaves, offsets = self._members(self.finest, layout.areas_per_level[-1])
 
-    @property
-    def _refined(self) -> tuple[int, ...]:
-        return self.view.layout.tables[self.depth].refined
+        def of_rows(rows: FloatArray) -> FloatArray:
+            where, begin, cells = leaves, offsets, [*rows * known]
+            if len(offsets) == 2:  # one area: its sums are found together
+                where, begin = np.tile(leaves, len(rows)), np.arange(len(rows) + 1) * len(leaves)
+                cells = [rows * known]
+            found = [
+                sum_variances(layout.detail, layout.families, precisions, where, begin, each, public_totals_level=exact)
+                for each in cells
+            ]
+            return np.stack(found, axis=1).reshape(-1, len(rows))
 
-    def _summed(self, values: FloatArray) -> FloatArray:
-        """Sums over the areas of each: (areas, sums), of values of the table's areas."""
-        places, offsets = self.members
-        rows = np.concatenate([values[places], np.zeros((1, values.shape[1]))])
-        return np.asarray(np.add.reduceat(rows, offsets[:-1], axis=0) * (np.diff(offsets) > 0)[:, None])
+        return self._of_areas(weights, self.finest, of_rows)
+
+    def _summed(self, values: FloatArray, weights: Weights) -> FloatArray:
+        """Sums over the areas of each: (areas, sums), of values of the table's cells."""
+        refined = self.view.layout.tables[self.depth].refined
+        places, offsets = self._members(refined, self.view.layout.areas(self.depth))
+
+        def of_rows(rows: FloatArray) -> FloatArray:
+            cells = np.concatenate([(values @ rows.T)[places], np.zeros((1, len(rows)))])
+            return np.asarray(np.add.reduceat(cells, offsets[:-1], axis=0) * (np.diff(offsets) > 0)[:, None])
+
+        return self._of_areas(weights, refined, of_rows)
+
+    def _members(self, refined: Sequence[int], number: int) -> tuple[IntArray, IntArray]:
+        """The nodes of the first hierarchy in each of its areas; all where the areas are of another one."""
+        return _members(None if self.place else self.areas, refined[0], number)
+
+    def _of_areas(
+        self, weights: Weights, refined: Sequence[int], of_rows: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """What is found of sums with some weights, float64 (areas, sums), where so many columns are refined."""
+        rows = weights(refined[1:])
+        if self.areas is None or not self.place:
+            return of_rows(rows)
+        sizes = [side.size(each) for side, each in zip(self.view.layout.product.attributes, refined, strict=True)]
+        places, offsets = _members(self.areas, refined[self.place], sizes[self.place])
+        shape = (len(rows), int(np.prod(sizes[1 : self.place])), sizes[self.place], -1)
+        found = []
+        for few in chunks(np.full(len(self.areas), rows.size + len(rows) * sizes[0]), AT_ONCE):
+            begins = offsets[few.start : few.stop + 1]
+            inside = np.zeros((few.stop - few.start, 1, 1, sizes[self.place], 1))
+            inside[np.repeat(np.arange(len(inside)), np.diff(begins)), 0, 0, places[begins[0] : begins[-1]]] = 1.0
+            of_each = (inside * rows.reshape(shape)).reshape(-1, rows.shape[1])
+            found.append(of_rows(of_each).reshape(-1, len(rows)))
+        return np.concatenate(found)
 
 
 def fitted_precisions(view: ReleaseView) -> list[dict[Marginal, float]]:
@@ -121,14 +158,13 @@ def totals_of_tables(
         raise ValueError(f"replicates: {safe_text(replicates)}, but sums of tables have exact errors; leave it out")
     product = view.layout.product
     conditions = conditions_of(product, where)
-    areas = None if table is None else areas_of(product.attributes[0], table, by)
+    areas, names = chosen_areas(product, table, by)
     sums = TableSums.of(view, areas, columns_needed(conditions))
     weights = weights_of(product, [conditions])
     count = sums.counts(weights)[:, 0].astype(np.int64)
     std_dev = np.sqrt(sums.variances(weights)[:, 0])
     unbiased = sums.unbiased(weights)
-    names: dict[str, Any] = {} if areas is None or by is None else {by: areas.names}
-    return Totals(names | {"count": count}, count, std_dev, None if unbiased is None else unbiased[:, 0])
+    return Totals({**names, "count": count}, count, std_dev, None if unbiased is None else unbiased[:, 0])
 
 
 Conditions = list[list[tuple[int, list[str]]]]
@@ -189,21 +225,54 @@ def labels_of(side: Attribute, refined: int, column: int) -> pa.Array:
     return side.path_arrays(refined, np.arange(side.size(refined), dtype=np.int64))[column - 1]
 
 
-def areas_of(side: Attribute, table: Any, by: str | None) -> SummedAreas:
-    """The areas of a table, over the hierarchy of the areas alone."""
-    tree = Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
-    return read_areas(tree, table, by)
+def chosen_areas(product: Product, table: Any, by: str | None) -> tuple[SummedAreas | None, dict[str, pa.Array]]:
+    """The areas that sums are over, None for all, and the columns that name them.
+
+    Args:
+        product: the hierarchies; the areas are of the one whose columns the table has, or whose level `by` is.
+        table: of areas; None for all nodes of the level `by`, or for all.
+        by: the column of the table with the area of each row; without a table, a level.
+
+    Raises:
+        ValueError: no level of that name; a table with columns of several hierarchies, or as `read_areas`.
+        TypeError: as `read_areas`.
+    """
+    if table is None and by is None:
+        return None, {}
+    if table is None:
+        side = next((each for each in product.attributes if by in each.columns), None)
+        if side is None:
+            known = ", ".join(column for each in product.attributes for column in each.columns)
+            raise ValueError(f"by: {by!r} is no level of the hierarchies, which are {known}; or give a table of areas")
+        refined = side.columns.index(str(by)) + 1
+        return areas_of_level(side, refined), paths_of_level(side, refined)
+    source = locate(table, ARGUMENT, public=True)
+    there = {*column_names(source, ARGUMENT)}
+    named = [each for each in product.attributes if there & {*each.columns}]
+    several = [each for each in named if there & {*each.columns} != {by}]
+    if len(several) > 1:
+        raise ValueError(
+            f"{ARGUMENT}: it has columns of {several[0].name!r} and of {several[1].name!r}; name nodes of one of them, "
+            "and leave other columns out"
+        )
+    areas = read_areas(_tree([*several, *named, product.attributes[0]][0]), source, by)
+    return areas, {} if by is None else {by: areas.names}
+
+
+def _tree(side: Attribute) -> Product:
+    return Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
 
 
 def areas_of_level(side: Attribute, refined: int) -> SummedAreas:
-    """All nodes of a level of the areas, each an area of its own."""
-    tree = Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
+    """All nodes of a level of a hierarchy, each an area of its own."""
     nodes = np.arange(side.size(refined), dtype=np.int64)
-    return SummedAreas(tree, None, pa.nulls(len(nodes), pa.string()), (Block((refined,), refined, (nodes,), nodes),))
+    return SummedAreas(
+        _tree(side), None, pa.nulls(len(nodes), pa.string()), (Block((refined,), refined, (nodes,), nodes),)
+    )
 
 
 def paths_of_level(side: Attribute, refined: int) -> dict[str, pa.Array]:
-    """The path columns of all nodes of a level of the areas."""
+    """The path columns of all nodes of a level of a hierarchy."""
     nodes = np.arange(side.size(refined), dtype=np.int64)
     return dict(zip(side.columns, side.path_arrays(refined, nodes), strict=False)) if refined else {}
 

@@ -15,7 +15,7 @@ from tallytree._derived.changes import opened, refuse_different, refuse_repeated
 from tallytree._derived.summed_totals import Totals, added
 from tallytree._derived.totals import totals
 from tallytree._validate import integer, safe_text
-from tallytree.hierarchy import decoded
+from tallytree.hierarchy import RESERVED, decoded
 from tallytree.release import Release
 from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import is_bounded
@@ -53,8 +53,8 @@ def total_of(
         progress: show the progress of replicates on standard error.
 
     Returns:
-        The column `by`, if it is given; `count`; `std_dev`, `ci_lower`, `ci_upper` and `quality`, as of
-        `Release.total`. With an enforced contribution bound also `share_left_out`: the share of all records that the
+        The column `by` (or the path columns of the level), if it is given; `count`; `std_dev`, `ci_lower`, `ci_upper`
+        and `quality`, as of `Release.total`. With an enforced contribution bound also `share_left_out`: the share of all records that the
         bounds of all releases left out of the area, taken that each left out the same share everywhere; null where a
         release did not measure it.
 
@@ -80,7 +80,14 @@ def total_of(
         totals(ReleaseView(release), areas, seed=None if fixed is None else fixed + place, **options)
         for place, release in enumerate(several)
     ]
-    together = added(of_each, {} if by is None else {by: of_each[0].columns[by]})
+    paths = [{name: each.columns[name] for name in each.columns if name not in RESERVED} for each in of_each]
+    for name, other in zip(names, paths, strict=True):
+        if not pa.table(other).equals(pa.table(paths[0])):
+            raise ValueError(
+                f"{name}: its areas at {by!r} are others than those of {names[0]}, or in another order; give a table "
+                "of areas"
+            )
+    together = added(of_each, paths[0])
     made = decoded(with_quality(together.table(level_alpha), together.errors))
     if is_bounded(several[0].statement):
         made = made.append_column(SHARE, _share_left_out(several, of_each))

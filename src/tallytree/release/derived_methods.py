@@ -86,7 +86,7 @@ class DerivedNumbers(ABC):
             denominator: likewise. The two may overlap.
             areas: of tables, a public table of areas, as in `total`; by default all areas are one.
             by: a column that gives each row its area: of `areas`, or of counts of both tables. Of tables without
-                `areas` it may also be a level of the areas: one ratio for each of its nodes.
+                `areas` it may also be a level: one ratio for each of its nodes.
             alpha: intervals are to miss the true ratio with this probability.
             replicates: of counts, estimate the errors from so many replicates; by default as in `share`.
             hierarchy: the public tree, for a folder that was written without it.

@@ -248,9 +248,9 @@ class Release(DerivedNumbers):
             areas: a public table (path, pandas, polars, pyarrow or DuckDB); each row names a node by its path columns.
                 Those of lower levels are null, or absent from the table. Of flows and other products a side may be left
                 out: the row then is about all of that side. No two rows may overlap.
-                Of tables it names areas alone, and without it all areas are meant.
+                Of tables it names nodes of one hierarchy, the first or another one; without it all are meant.
             by: a column of `areas` that gives each row its area, such as a district. One total for each of its values;
-                by default all rows are one area.
+                by default all rows are one area. Of tables without `areas` it is a level: one total for each node.
             where: of tables, a condition: labels, or lists of them, by columns of the attributes, such as
                 `{"sex": "f", "age": ["0-4", "5-9"]}`.
             alpha: intervals are to miss the true number with this probability.
@@ -262,7 +262,7 @@ class Release(DerivedNumbers):
             thresholds: of the verdicts in `quality`, as in `table`.
 
         Returns:
-            The column `by`, if it is given; `count` (or `size` and `groups`, a row for each size with groups);
+            The column `by` (or the path columns of the level); `count` (or `size` and `groups`, a row for each size with groups);
             `std_dev`, `ci_lower`, `ci_upper` and `quality`. With `StabilityHistogram` these are absent: nothing
             published shows what its sums miss. With an enforced contribution bound the metadata of the schema say what
             is counted, as JSON under `tallytree`.

@@ -42,7 +42,10 @@ Values = Annotated[
 Where = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN=LABEL", help="For tables, a condition on an attribute's column.")
 ]
-By = Annotated[str | None, typer.Option(metavar="COLUMN", help="A column that gives each row its area.")]
+By = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="A column that gives each row its area; for tables without AREAS, a level."),
+]
 
 
 @derive_commands.command("share")
@@ -84,10 +87,7 @@ def ratio(
     seed: SeedOption = None,
     out: RowsOption = None,
 ) -> None:
-    """The ratio of two sums.
-
-    For tables --by may be a level of the areas.
-    """
+    """The ratio of two sums."""
 
     def derived(release: Release) -> pa.Table:
         of_tables = release.statement["statistic"] == "tables"

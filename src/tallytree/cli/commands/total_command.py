@@ -54,7 +54,11 @@ def total(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="A column of AREAS that gives each row its area. If absent: one total."),
+        typer.Option(
+            metavar="COLUMN",
+            help="A column of AREAS that gives each row its area; for tables without AREAS, a level. If absent: one "
+            "total.",
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,

@@ -23,7 +23,7 @@ from tallytree._validate import text
 from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.product import Product
 from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
-from tallytree.sources.locate import Files, locate
+from tallytree.sources.locate import Files, Scan, locate
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.schemas import column_names, require_columns
 from tallytree.sources.text_columns import text_column
@@ -208,7 +208,7 @@ def _summed(rows: IntArray, areas: IntArray, numbers: IntArray) -> tuple[IntArra
 
 def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Table, list[str]]:
     """The columns of the table that are used, and those that are columns of paths."""
-    source = locate(table, ARGUMENT, public=True)
+    source = table if isinstance(table, Files | Scan) else locate(table, ARGUMENT, public=True)
     present = column_names(source, ARGUMENT)
     wanted = [column for side in sides for column in side.columns]
     columns = [column for column in wanted if column in present]
@@ -228,8 +228,7 @@ def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Tab
     if by in RESERVED:
         raise ValueError(f"by: {by!r} is a column of the totals; rename the column")
     used = list(dict.fromkeys([*columns, *([] if by is None else [by])]))
-    # A stream is opened once; files are opened again.
-    return read_public(table if isinstance(source, Files) else source, used, ARGUMENT), columns
+    return read_public(source, used, ARGUMENT), columns
 
 
 def _text_or_null(rows: pa.Table, column: str) -> pa.ChunkedArray:
