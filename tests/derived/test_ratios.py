@@ -168,7 +168,10 @@ def test_what_cannot_be_is_refused(areas):
         (lambda: counts.ratio(counties("v"), counties("w"), alpha=0), r"alpha: 0 must lie strictly between"),
         (lambda: made.ratio({"sex": "x"}, {}), r"numerator: 'x' is no label of 'sex'"),
         (lambda: made.ratio({}, {"age": 3}), r"denominator: 'age' is no column of an attribute"),
-        (lambda: made.ratio({}, {}, by="town"), r"by: 'town' is no level of the hierarchies, which are state, county, sex;"),
+        (
+            lambda: made.ratio({}, {}, by="town"),
+            r"by: 'town' is no level of the hierarchies, which are state, county, sex;",
+        ),
         (lambda: made.ratio({}, {}, replicates=50), r"replicates: 50, but ratios in tables have exact errors"),
         (lambda: releases.flows(areas, seed=1).ratio(counties("v"), counties("w")), r"release: not all of its cells"),
         (

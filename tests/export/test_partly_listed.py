@@ -42,8 +42,8 @@ def test_sdmx_has_a_code_for_what_is_not_listed_of_a_node_outside_of_the_sums(re
     from pysdmx.io import get_datasets
 
     made, kept = release, {}
-    if awkward:  # a label that ends as such codes do: labels are no codes then
-        areas = AREAS.assign(town=[*AREAS["town"][:-1], "t@X"])
+    if awkward:  # a label like the end of such codes
+        areas = AREAS.assign(town=[*AREAS["town"][:-1], "_X"])
         tree = tt.Hierarchy.from_table(areas, levels=["state", "town"])
         trips = areas.add_prefix("from_").merge(areas.add_prefix("to_"), how="cross").iloc[::3].assign(count=9)
         made = tt.release_flows(
@@ -70,7 +70,7 @@ def test_sdmx_has_a_code_for_what_is_not_listed_of_a_node_outside_of_the_sums(re
                 name = labels[-1] if labels else "all"
                 wanted = name if len(labels) == len(there) else f"not listed, of {name}"
                 assert lists[f"CL_{side}"][code] == wanted
-                kept.setdefault(side, set()).update({code} if code.endswith("@X") else ())
+                kept.setdefault(side, set()).update({code} if code.endswith("@_X") else ())
     assert all(kept.values())
     for each in raw["data"]["codelists"]:
         rests = [code for code in each["codes"] if code["name"].startswith("not listed, of ")]
@@ -81,7 +81,7 @@ def test_sdmx_has_a_code_for_what_is_not_listed_of_a_node_outside_of_the_sums(re
 @pytest.mark.needs("pysdmx")
 def test_sdmx_of_other_releases_has_no_such_codes(tmp_path):
     export(partly_listed(unlisted="zero"), "sdmx", tmp_path / "out")
-    assert not any(code.endswith("@X") for codes in lists_of(tmp_path / "out").values() for code in codes)
+    assert not any(code.endswith("@_X") for codes in lists_of(tmp_path / "out").values() for code in codes)
 
 
 def test_a_number_without_an_error_beside_others_with_one_has_no_status():

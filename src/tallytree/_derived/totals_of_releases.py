@@ -54,9 +54,9 @@ def total_of(
 
     Returns:
         The column `by` (or the path columns of the level), if it is given; `count`; `std_dev`, `ci_lower`, `ci_upper`
-        and `quality`, as of `Release.total`. With an enforced contribution bound also `share_left_out`: the share of all records that the
-        bounds of all releases left out of the area, taken that each left out the same share everywhere; null where a
-        release did not measure it.
+        and `quality`, as of `Release.total`. With an enforced contribution bound also `share_left_out`: the share of
+        all records that the bounds of all releases left out of the area, taken that each left out the same share
+        everywhere; null where a release did not measure it.
 
     Raises:
         ValueError: no releases, one twice, one beside its revision, or such of different statistics or units; what

@@ -1,12 +1,12 @@
-"""Codes for the nodes of hierarchies, as SDMX has them: short ids, with the labels as names and their parents."""
+"""Codes for the nodes of hierarchies, as SDMX has them: paths of labels, with the labels as names, and parents."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +18,14 @@ from tallytree.release.view.sides import TreeSide
 
 WHOLE = "_T"
 """The code of a root that was added: SDMX's code for a total."""
-REST = "@X"
-"""What follows the code of a node in the code of what is not listed of it."""
+BELOW = "@"
+"""What stands between the labels of a path: ids may hold it, and escaped labels do not."""
+REST = f"{BELOW}_X"
+"""What follows the code of a node in the code of what is not listed of it: SDMX's code for what is not specified."""
 LONGEST = 100
-"""Characters of a code; a label whose code would be longer has a numbered one."""
+"""Characters of a code; a longer one is cut, and the digest of all of it follows."""
 CODES_AT_ONCE = 100_000
-_ESCAPED = re.compile(r"[^A-Za-z0-9_@-]")
-_NUMBERED = re.compile(r"L[0-9]+_[0-9]+")
+_ESCAPED = re.compile(r"[^A-Za-z0-9_-]")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -32,11 +33,11 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 class SideCodes:
     """The codes of one hierarchy.
 
-    A label is its own code, with what ids may not hold escaped (`escaped`). A label that is there twice, or is too
-    long, tells no node: the code then is the letter L, the number of the level, and the number of the node within it,
-    such as `L2_17`. No escaped label is such a code, so no two nodes have the same.
+    A code is the path of labels from the top down, such as `01@001`, with what ids may not hold escaped (`escaped`). So
+    it follows from the node's own path alone, whatever other nodes there are and in which order, and no two nodes have
+    the same. A path of more than `LONGEST` characters is cut, and `$H` and a digest of 128 bits follow.
 
-    What is not listed of a node has a code of its own, such as `L1_3@X`. It has no parent, so that a sum over the
+    What is not listed of a node has a code of its own, such as `01@_X`. It has no parent, so that a sum over the
     children of a node is one over nodes.
 
     Attributes:
@@ -53,31 +54,15 @@ class SideCodes:
         return self.side.hierarchy
 
     @cached_property
-    def labels_are_codes(self) -> bool:
-        """Whether all codes are the labels, as they are."""
-        pairs = zip(self.by_level, self.hierarchy.labels, strict=True)
-        return all(codes.equals(labels.cast(pa.large_string())) for codes, labels in islice(pairs, self._first, None))
-
-    @property
-    def _first(self) -> int:
-        """The first level with labels of its own."""
-        return 1 if self.hierarchy.root_added else 0
-
-    @cached_property
     def by_level(self) -> tuple[pa.Array, ...]:
         """Per level, the codes of its nodes, large_string (n,)."""
-        labels = [each.cast(pa.large_string()) for each in self.hierarchy.labels[self._first :]]
-        counted = pa.chunked_array(labels).value_counts()
-        several = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
-        made = [pa.array([WHOLE], pa.large_string())][: self._first]
-        for depth, own in enumerate(labels, self._first):
-            codes = _codes_of(own)
-            numbers = pa.array(np.arange(len(own))).cast(pa.large_string())
-            prefix = pa.scalar(f"L{depth}", pa.large_string())
-            numbered = pc.binary_join_element_wise(prefix, numbers, pa.scalar("_", pa.large_string()))
-            unclear = pc.or_(pc.is_in(own, several), pc.greater(pc.utf8_length(codes), LONGEST))
-            made.append(pc.if_else(unclear, numbered, codes))
-        return tuple(made)
+        tree, paths = self.hierarchy, [_codes_of(labels.cast(pa.large_string())) for labels in self.hierarchy.labels]
+        if tree.root_added:
+            paths[0] = pa.array([WHOLE], pa.large_string())
+        for depth in range(2 if tree.root_added else 1, len(paths)):
+            above = paths[depth - 1].take(pa.array(tree.parent[depth]))
+            paths[depth] = pc.binary_join_element_wise(above, paths[depth], pa.scalar(BELOW, pa.large_string()))
+        return tuple(map(_cut, paths))
 
     def of_rows(self, rows: pa.Table) -> pa.Array:
         """The code of the node that each row is about; rows with dictionaries or strings."""
@@ -90,8 +75,6 @@ class SideCodes:
         """The code of the node that each row names by these columns, of which none is null."""
         if not columns:
             return pa.repeat(self.by_level[0][0], rows.num_rows)
-        if self.labels_are_codes:
-            return rows.column(columns[-1]).cast(pa.large_string()).combine_chunks()
         nodes = self.side.nodes([rows.column(name) for name in columns], rows.num_rows)
         return self.by_level[self.side.depth(len(columns))].take(pa.array(nodes))
 
@@ -140,27 +123,35 @@ class SideCodes:
 
 def _codes_of(labels: pa.Array) -> pa.Array:
     """The escaped labels; most need no escape, and are not touched."""
-    plain = pc.match_substring_regex(labels, r"^[A-KM-Za-z0-9@-][A-Za-z0-9_@-]*[A-WYZa-z0-9_-]$")
-    if pc.all(plain).as_py():
-        return labels
-    made = pa.array([escaped(each) for each in labels.filter(pc.invert(plain)).to_pylist()], pa.large_string())
-    return pc.replace_with_mask(labels, pc.invert(plain), made)
+    return _mended(labels, pc.match_substring_regex(labels, r"^[A-Za-z0-9-][A-Za-z0-9_-]*$"), escaped)
+
+
+def _cut(paths: pa.Array) -> pa.Array:
+    """The paths as codes; see `LONGEST`."""
+    return _mended(paths, pc.less_equal(pc.binary_length(paths), LONGEST), _digested)
+
+
+def _mended(texts: pa.Array, right: pa.Array, mend: Callable[[str], str]) -> pa.Array:
+    made = pa.array([mend(each) for each in texts.filter(pc.invert(right)).to_pylist()], pa.large_string())
+    return pc.replace_with_mask(texts, pc.invert(right), made)
+
+
+def _digested(path: str) -> str:
+    digest = hashlib.sha256(path.encode()).hexdigest()[:32]
+    return f"{path[: LONGEST - len(digest) - 2]}$H{digest}"
 
 
 def escaped(label: str) -> str:
-    """A label as an id of SDMX (letters, digits, `_`, `@`, `-` and `$`): other characters are `$` and two hex digits.
+    """A label as an id of SDMX (letters, digits, `_`, `-` and `$`): other characters are `$` and two hex digits.
 
     Each byte of such a character in UTF-8 is escaped by itself, so `95+` is `95$2B`. `$` is `$24`, and no text at all
-    is `$`: so labels follow from codes again, and two labels never have the same code. What stands for something else
-    (`_T`, what ends with `@X`, a numbered code such as `L2_17`) is a label whose first character, or whose `@`, is
-    escaped.
+    is `$`: so labels follow from codes again, and two labels never have the same code. Of the labels `_T` and `_X`,
+    which stand for something else, the first character is escaped.
     """
     if not label:
         return "$"
     code = _ESCAPED.sub(lambda found: "".join(f"${byte:02X}" for byte in found[0].encode()), label)
-    if code.endswith(REST):
-        code = f"{code[: -len(REST)]}${ord(REST[0]):02X}{REST[1:]}"
-    return f"${ord(code[0]):02X}{code[1:]}" if code == WHOLE or _NUMBERED.fullmatch(code) else code
+    return f"$5F{code[1:]}" if code in ("_T", "_X") else code
 
 
 def xml_text(text: str) -> str:

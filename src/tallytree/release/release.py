@@ -262,10 +262,10 @@ class Release(DerivedNumbers):
             thresholds: of the verdicts in `quality`, as in `table`.
 
         Returns:
-            The column `by` (or the path columns of the level); `count` (or `size` and `groups`, a row for each size with groups);
-            `std_dev`, `ci_lower`, `ci_upper` and `quality`. With `StabilityHistogram` these are absent: nothing
-            published shows what its sums miss. With an enforced contribution bound the metadata of the schema say what
-            is counted, as JSON under `tallytree`.
+            The column `by` (or the path columns of the level); `count` (or `size` and `groups`, a row for each size
+            with groups); `std_dev`, `ci_lower`, `ci_upper` and `quality`. With `StabilityHistogram` these are absent:
+            nothing published shows what its sums miss. With an enforced contribution bound the metadata of the schema
+            say what is counted, as JSON under `tallytree`.
 
         Raises:
             ValueError: no rows, missing or unknown columns, unknown nodes, nulls above a label, rows that overlap; an
