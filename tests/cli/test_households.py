@@ -4,6 +4,8 @@ import json
 import math
 import shutil
 
+import duckdb
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,6 +90,15 @@ def test_both_parts_are_exported(output, refusal, folder, tmp_path):
     dictionary = json.loads((tmp_path / "csv" / "households" / "datapackage.json").read_text())
     fields = {each["name"]: each for each in dictionary["resources"][0]["schema"]["fields"]}
     assert "members" in fields["persons"]["description"]
+    output("export", folder / "out", "--to", "xlsx", "--out", tmp_path / "both.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "both.xlsx")  # one file, not a folder of that name
+    assert {"Notes", "persons.county.in_household", "households.county"} <= {*book.sheetnames}
+    notes = " ".join(str(cell) for row in book["Notes"].values for cell in row)
+    assert "the part 'persons'" in notes
+    assert "the part 'households'" in notes
+    output("export", folder / "out", "--to", "duckdb", "--out", tmp_path / "both.duckdb")
+    with duckdb.connect(str(tmp_path / "both.duckdb"), read_only=True) as database:
+        assert database.sql('SELECT sum(groups) FROM "households.county"').fetchall()[0][0] > 0
     said = refusal("export", folder / "out", "--to", "csv", "--out", tmp_path / "more", "--table", "county")
     assert "each has tables of its own; export DIR/persons or DIR/households" in said
 

@@ -5,8 +5,10 @@ import json
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
+import tallytree as tt
 from tallytree._export import export
 from tallytree.hierarchy import decoded
 from tallytree.release.intervals import LevelErrors
@@ -115,7 +117,21 @@ def test_labels_are_text_for_spreadsheets_where_asked(made, tmp_path):
     with (tmp_path / "out/town.csv").open(encoding="utf-8", newline="") as opened:
         found = [row["town"] for row in csv.DictReader(opened)]
     expected = made["counts"].table("town")["town"].to_pylist()
-    assert found == [f"'{label}" if label[0] in "=+-@\t\r" else label for label in expected]
-    assert sum(label.startswith("'") for label in found) == 6
+    assert found == [f"'{label}" if label[0] in "=+-@\t\r" or label == "007" else label for label in expected]
+    assert sum(label.startswith("'") for label in found) == 7
     for name in ("datapackage.json", "csv-metadata.json"):
         assert "apostrophe" in (tmp_path / "out" / name).read_text("utf-8")
+
+
+CHANGED = ["10-14", "00123", "1E5", "2e-3", "1.5", "1,5", "3/4", "12:30", "12:30 PM", "5 %", "(5)", "MARCH1", "SEPT2",
+           "1-Dec", "Dec 2024", "3 Jan 2024", "true", "FALSE", "1234567890123456", "$5", "2024-03-10"]  # fmt: skip
+KEPT = ["0", "12", "123456789012345", "x10-14", "95+", "A1", "under 5", "1E", "10 to 14", "marble", "may", "1a2", ""]
+
+
+def test_labels_that_a_spreadsheet_shows_otherwise_are_marked_and_no_others(tmp_path):
+    tree = tt.Hierarchy.from_values("code", [*CHANGED, *KEPT])
+    release = tt.release_counts(pa.table({"code": ["0"]}), tree, tt.Budget(epsilon=1), neighboring="add_remove", seed=1)
+    export(release, "csv", tmp_path / "out", tables=["code"], for_spreadsheets=True)
+    with (tmp_path / "out/code.csv").open(encoding="utf-8", newline="") as opened:
+        found = [row["code"] for row in csv.DictReader(opened)]
+    assert found == [*(f"'{label}" for label in CHANGED), *KEPT]

@@ -5,7 +5,7 @@ Names and labels of the release are untrusted text. They stay as they are here; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -207,6 +207,11 @@ def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts.append(("Made by", f"tallytree {statement['software'].get('tallytree', '')}, mechanism {mechanism}"))
     facts.append(("Licence", NO_LICENCE))
     return facts
+
+
+def about_all(tables: Iterable[Any]) -> list[tuple[str, str]]:
+    """The same of the releases of several tables, nothing twice."""
+    return [*dict.fromkeys(fact for table in tables for fact in about(table.statement))]
 
 
 def about_text(statement: Mapping[str, Any]) -> str:

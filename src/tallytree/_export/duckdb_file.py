@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tallytree._compute.whole_files import flush
-from tallytree._export.dictionary import about
+from tallytree._export.dictionary import about_all
 from tallytree._export.naming import unique_names
 from tallytree._export.tables import ExportedTable
 from tallytree.sources.duckdb_writing import DatabaseTable, write_database
@@ -32,8 +32,8 @@ def write_duckdb_file(tables: Sequence[ExportedTable], path: Path) -> None:
 
 
 def _database_tables(tables: Sequence[ExportedTable]) -> Iterator[DatabaseTable]:
-    names = unique_names((table.name for table in tables), taken=(ABOUT, COLUMNS))
-    known = about(tables[0].statement)
+    names = unique_names((table.title for table in tables), taken=(ABOUT, COLUMNS))
+    known = about_all(tables)
     facts = pa.table({"subject": [subject for subject, _ in known], "text": [text for _, text in known]})
     yield DatabaseTable(ABOUT, facts.schema, "What is to be known of the release.", ("", ""), [facts])
     described: dict[str, list[str]] = {key: [] for key in ("table", "column", "published_as", "unit", "description")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,8 @@ def export(
         alpha: intervals are to miss the true number with this probability; by default they are as stored, if they were.
         boundaries: for `"geoparquet"`, by level: a GeoJSON or GeoParquet file, or `Boundaries`.
         boundary_code: the property of these files that has the labels; by default it is named like the level.
-        for_spreadsheets: in CSV, put an apostrophe before labels that a spreadsheet would take for a formula.
+        for_spreadsheets: in CSV, put an apostrophe before labels that a spreadsheet would take for a formula, a date or
+            another number.
         thresholds: of the verdicts in the column `quality`, as in `Release.table`.
         suppress: `"unreliable"` leaves numbers empty that are unreliable or not distinguishable from 0; their verdict
             stays. Sums (coarser levels) are those that were published, of all numbers. This protects nobody: it
@@ -108,10 +109,16 @@ def export(
                 "tables: this release has two parts, and each has tables of its own; export DIR/persons or "
                 "DIR/households, or leave tables out"
             )
-        options: dict[str, Any] = {"alpha": alpha, "boundaries": boundaries, "boundary_code": boundary_code}
-        options |= {"for_spreadsheets": for_spreadsheets, "thresholds": thresholds}
-        return _export_parts(opened, to, target, {**options, "suppress": suppress, "agency": agency})
-    chosen = exported_tables(opened, tables, alpha, thresholds, suppressed=suppress is not None)
+        if to not in _FILES:
+            options: dict[str, Any] = {"alpha": alpha, "boundaries": boundaries, "boundary_code": boundary_code}
+            options |= {"for_spreadsheets": for_spreadsheets, "thresholds": thresholds}
+            return _export_parts(opened, to, target, {**options, "suppress": suppress, "agency": agency})
+    parts = opened.parts if isinstance(opened, HouseholdsRelease) else {"": opened}
+    chosen = tuple(
+        replace(table, part=part)
+        for part, of in parts.items()
+        for table in exported_tables(of, tables, alpha, thresholds, suppressed=suppress is not None)
+    )
     shapes: dict[str, Boundaries] = {}
     every = chosen
     if to == "geoparquet":
@@ -131,7 +138,7 @@ def export(
     }
     _write_whole(target, writers[to], file=to in _FILES)
     left_out = tuple(table.name for table in every if table not in chosen)
-    return Exported(target, {table.name: table.num_rows for table in chosen}, left_out)
+    return Exported(target, {table.title: table.num_rows for table in chosen}, left_out)
 
 
 def _export_records(release: Release, target: Path, of_tables: Mapping[str, Any], for_spreadsheets: bool) -> int:
@@ -167,12 +174,12 @@ def _export_records(release: Release, target: Path, of_tables: Mapping[str, Any]
 
 
 def _export_parts(release: HouseholdsRelease, to: str, target: Path, options: Mapping[str, Any]) -> Exported:
-    """Write persons and households, each as a file or a folder of its own in the folder `target`."""
+    """Write persons and households, each as a folder of its own in the folder `target`."""
     made: dict[str, Exported] = {}
 
     def write(place: Path) -> None:
         for name, part in release.parts.items():
-            made[name] = export(part, to, place / (f"{name}.{to}" if to in _FILES else name), **options)
+            made[name] = export(part, to, place / name, **options)
 
     _write_whole(target, write, file=False)
     rows = {f"{name}/{table}": rows for name, each in made.items() for table, rows in each.tables.items()}

@@ -41,7 +41,7 @@ def write_records(records: MadeUpRecords, path: Path, *, for_spreadsheets: bool)
     Args:
         records: the records.
         path: the file to make.
-        for_spreadsheets: in CSV, put an apostrophe before labels that a spreadsheet would take for a formula.
+        for_spreadsheets: in CSV, put an apostrophe before labels that a spreadsheet would not take for the same text.
     """
     columns = _columns(records)
     csv = path.suffix.lower() == ".csv"

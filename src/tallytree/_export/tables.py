@@ -34,6 +34,7 @@ class ExportedTable:
         alpha: of intervals that are computed; None to keep those that the table has.
         thresholds: of the verdicts.
         suppressed: whether numbers that are unreliable, or not distinguishable from 0, are left empty.
+        part: the part of the release that it is of, where one file has several; else empty.
     """
 
     name: str
@@ -43,6 +44,12 @@ class ExportedTable:
     alpha: float | None
     thresholds: QualityThresholds = STANDARD
     suppressed: bool = False
+    part: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name, after that of the part."""
+        return f"{self.part}.{self.name}" if self.part else self.name
 
     @property
     def statement(self) -> Mapping[str, Any]:
@@ -139,11 +146,11 @@ def exported_tables(
     if people is not None:
         (beside,) = unique_names([CONTRIBUTIONS], taken=levels)
         sources[beside] = PlainTable(people)
-    chosen = _chosen(release, names, list(sources))
+    stems = dict(zip(sources, file_stems(sources), strict=True))  # of all, so that a choice changes none
     view = ReleaseView(release)
     tables = [
-        ExportedTable(name, stem, sources[name], view, alpha, thresholds, suppressed)
-        for name, stem in zip(chosen, file_stems(chosen), strict=True)
+        ExportedTable(name, stems[name], sources[name], view, alpha, thresholds, suppressed)
+        for name in _chosen(release, names, list(sources))
     ]
     if alpha is not None:
         _refuse_unknown_errors(tables, alpha)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tallytree._compute.whole_files import flush
-from tallytree._export.dictionary import about, title_of
+from tallytree._export.dictionary import about_all, title_of
 from tallytree._export.naming import sheet_names
 from tallytree._export.tables import ExportedTable
 
@@ -65,7 +65,7 @@ def write_xlsx_file(tables: Sequence[ExportedTable], path: Path) -> None:
     try:
         with xlsxwriter.Workbook(made, options) as book:
             bold, wrapped = book.add_format({"bold": True}), book.add_format({"text_wrap": True, "valign": "top"})
-            sheets = sheet_names((table.name for table in tables), taken=_NOTES)
+            sheets = sheet_names((table.title for table in tables), taken=_NOTES)
             _write_notes(book.add_worksheet(_NOTES[0]), tables, sheets, bold, wrapped)
             _write_columns(book.add_worksheet(_NOTES[1]), tables, sheets, bold, wrapped)
             for name, table in zip(sheets, tables, strict=True):
@@ -79,10 +79,9 @@ def write_xlsx_file(tables: Sequence[ExportedTable], path: Path) -> None:
 
 
 def _write_notes(sheet: Any, tables: Sequence[ExportedTable], sheets: list[str], bold: Any, wrapped: Any) -> None:
-    statement = tables[0].statement
     sheet.set_column(0, 0, 28)
     sheet.set_column(1, 1, 100)
-    rows = [(title_of(statement), ""), *about(statement)]
+    rows = [*dict.fromkeys((title_of(table.statement), "") for table in tables), *about_all(tables)]
     rows += [(f"Sheet {name}", table.text) for name, table in zip(sheets, tables, strict=True)]
     for row, (heading, text) in enumerate(rows):
         sheet.write_string(row, 0, heading, bold)

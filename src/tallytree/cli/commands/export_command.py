@@ -42,7 +42,7 @@ def export(
     for_spreadsheets: Annotated[
         bool,
         typer.Option(
-            "--for-spreadsheets", help="In csv, an apostrophe before labels that spreadsheets take for formulas."
+            "--for-spreadsheets", help="In csv, an apostrophe before labels that spreadsheets take for other values."
         ),
     ] = False,
     reliable_below: Annotated[
