@@ -48,20 +48,76 @@ def test_geoparquet_in_another_projection_becomes_longitude_and_latitude(areas, 
     assert again.geometry.geom_equals_exact(plain.geometry, 1e-6).all()
 
 
-def test_areas_without_a_shape_are_allowed_where_they_are_listed_and_the_level_above_has_the_others(areas, tmp_path):
-    features = [({"county": "10"}, square(0, 50)), ({"county": "02"}, None), ({"county": "01"}, square(2, 50))]
-    file = written(tmp_path, features)
-    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
-    assert list(found["county"].frame["node"]) == [0, 2]
-    assert list(found["county"].frame["label"]) == ["01", "10"]
-    assert list(found["state"].frame["label"]) == ["A", "B"]
-    assert [round(shape.centroid.x, 1) for shape in found["state"].frame.geometry] == [2.5, 0.5]
-    written(tmp_path, features[:1])
-    found = boundaries_of([f"county={file}"], dict.fromkeys(areas.columns, areas), all_areas=False)
-    assert list(found["state"].frame["node"]) == [1]
-    assert list(found["state"].frame["label"]) == ["B"]
-    with pytest.raises(ValueError, match="'04' of the boundaries is no area"):
-        read_boundaries(written(tmp_path, [({"county": "04"}, square(0, 0))]), areas, "county", all_areas=False)
+def test_areas_may_have_no_shape_and_the_level_above_has_the_others(areas, tmp_path):
+    """Missing, null and empty."""
+    empty = {"type": "Polygon", "coordinates": []}
+    features = [({"county": "10"}, square(0, 50)), ({"county": "02"}, None), ({"county": "01"}, empty)]
+    for of_file in (features, features[:1], [*features[:2]]):
+        found = boundaries_of([f"county={written(tmp_path, of_file)}"], dict.fromkeys(areas.columns, areas))
+        assert list(found["county"].frame["label"]) == ["01", "02", "10"]
+        assert list(found["county"].drawn["node"]) == [2]
+        assert list(found["state"].frame["label"]) == ["A", "B"]
+        assert list(found["state"].drawn["label"]) == ["B"]
+        assert [each["properties"]["label"] for each in found["county"].simplified(10).features()] == ["10"]
+    with pytest.raises(ValueError, match="'04' of the boundaries is no area; '01', '02', '10' have no boundary"):
+        read_boundaries(written(tmp_path, [({"county": "04"}, square(0, 0))]), areas, "county")
+    with pytest.raises(ValueError, match="boundaries: no area has a shape; give another file"):
+        read_boundaries(written(tmp_path, features[1:]), areas, "county")
+
+
+def test_ids_of_features_are_codes_where_no_property_is_named_like_the_level(areas, tmp_path):
+    """As GeoJSON has them outside of the properties; and in TopoJSON."""
+    features = [{"type": "Feature", "id": code, "properties": {"name": "n"}, "geometry": square(i, 50)}
+                for i, code in enumerate(["10", "01", "02"])]  # fmt: skip
+    file = tmp_path / "ids.geojson"
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    for code in (None, "id"):
+        found = read_boundaries(file, areas, "county", code=code).frame
+        assert [round(shape.centroid.x, 1) for shape in found.geometry] == [1.5, 2.5, 0.5]
+    with pytest.raises(ValueError, match="no column 'code'; they have name, id"):
+        read_boundaries(file, areas, "county", code="code")
+
+
+def test_topojson_is_read(areas, tmp_path):
+    """Two squares that share an arc, which one has backwards; an area without a shape; the level's own object."""
+
+    def of(**more):
+        return {"type": "GeometryCollection", "geometries": [
+            {"type": "Polygon", "arcs": [[0, 1]], **more["a"]}, {"type": "Polygon", "arcs": [[2, ~0]], **more["b"]},
+            {"type": None, **more["c"]}]}  # fmt: skip
+
+    topology = {
+        "type": "Topology", "transform": {"scale": [0.1, 0.1], "translate": [5, 50]},
+        "arcs": [[[10, 0], [0, 10]], [[10, 10], [-10, 0], [0, -10], [10, 0]], [[10, 0], [10, 0], [0, 10], [-10, 0]]],
+        "objects": {"first": of(a={"id": "01"}, b={"id": "10"}, c={"id": "02"})},
+    }  # fmt: skip
+    for name in ("areas.topojson", "areas.json"):
+        (tmp_path / name).write_text(json.dumps(topology))
+        found = read_boundaries(tmp_path / name, areas, "county")
+        assert found.drawn["label"].tolist() == ["01", "10"]
+        assert [shape.bounds for shape in found.drawn.geometry] == [(5, 50, 6, 51), (6, 50, 7, 51)]
+    named = {each: {"properties": {"county": label}} for each, label in zip("abc", ("10", "02", "01"), strict=True)}
+    topology["objects"]["county"] = of(**named)
+    (tmp_path / "areas.topojson").write_text(json.dumps(topology))
+    assert read_boundaries(tmp_path / "areas.topojson", areas, "county").drawn["label"].tolist() == ["02", "10"]
+    (tmp_path / "areas.topojson").write_text(json.dumps({"type": "Topology", "objects": {}, "arcs": []}))
+    with pytest.raises(ValueError, match=r"'areas\.topojson' cannot be read as GeoJSON"):
+        read_boundaries(tmp_path / "areas.topojson", areas, "county")
+
+
+def test_kept_boundaries_are_of_paths_not_of_places(tmp_path):
+    """The same labels in another order of states: the file of the first release is not that of the second, by row."""
+    first, second = (
+        tt.Hierarchy.from_table(pa.table({"state": states, "county": ["x", "x"]}), ["state", "county"])
+        for states in (["A", "B"], ["B", "A"])
+    )
+    file = written(tmp_path, [({"state": s, "county": "x"}, square(i, 0)) for i, s in enumerate("AB")])
+    keep_boundaries(tmp_path, boundaries_of([f"county={file}"], {"state": first, "county": first}))
+    found = kept_boundaries(tmp_path, {"state": second, "county": second})
+    assert found["county"].paths.to_pylist() == [{"state": "B", "county": "x"}, {"state": "A", "county": "x"}]
+    assert [round(shape.centroid.x, 1) for shape in found["county"].frame.geometry] == [1.5, 0.5]
+    assert not found["county"].fits(first)
+    assert found["county"].fits(second)
 
 
 def test_whole_numbers_match_integer_labels(tmp_path):
@@ -105,13 +161,11 @@ def test_features_have_node_and_label(areas, shapes, tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda found: found[:-1], "'02' has no boundary"),
         (lambda found: [*found, ({"county": "99"}, square(9, 9))], "'99' of the boundaries is no area"),
         (lambda found: [*found, found[0]], "'10' comes twice"),
         (lambda found: [*found[:-1], ({"county": "1"}, square(9, 9))], "'1' of the boundaries is no area; '02' has no"),
         (lambda found: [*found[:-1], ({"county": None}, square(9, 9))], "has empty codes; fill them in"),
-        (lambda found: [*found[:-1], ({"county": "02"}, None)], "has no shape for '02'; give every area one"),
-        (lambda found: [({"id": p["county"]}, s) for p, s in found], "no column 'county'; they have id"),
+        (lambda found: [({"code": p["county"]}, s) for p, s in found], "no column 'county'; they have code"),
         (lambda found: [], "has no shapes|no column 'county'"),
     ],
 )
@@ -122,15 +176,15 @@ def test_what_does_not_match_is_named(areas, shapes, tmp_path, change, says):
 
 def test_many_codes_are_not_all_listed(tmp_path):
     tree = tt.Hierarchy.from_values("zone", [str(i) for i in range(100)])
-    with pytest.raises(ValueError, match=r"'5' and 94 more have no boundary"):
-        read_boundaries(written(tmp_path, [({"zone": "0"}, square(0, 0))]), tree, "zone")
+    with pytest.raises(ValueError, match=r"'4' and 95 more have no boundary"):
+        read_boundaries(written(tmp_path, [({"zone": "x"}, square(0, 0))]), tree, "zone")
 
 
 def test_files_that_are_no_boundaries_are_refused(areas, tmp_path):
     for name, text, says in (
         ("a.geojson", "{", "'a.geojson' cannot be read as GeoJSON"),
         ("a.parquet", "PAR1", "'a.parquet' cannot be read as GeoParquet"),
-        ("a.shp", "", r"must be GeoJSON \(.geojson, .json\) or GeoParquet"),
+        ("a.shp", "", r"must be GeoJSON \(.geojson, .json\), TopoJSON \(.topojson\) or GeoParquet"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(ValueError, match=says):

@@ -1,15 +1,16 @@
 """Boundaries: the shapes of a level's nodes, for maps and for exports that programs for maps read.
 
 They are public, come from a file of the publisher, and meet the hierarchy by a code. A map must not leave an area out
-without a word. So every node of the level needs exactly one shape, and every shape a node, but for pages that list the
-nodes without one, such as "abroad".
+without a word. So every shape needs a node, and nodes without a shape, such as "other", are listed beside the map.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
+from tallytree._compute.arrays import BoolArray, IntArray
 from tallytree._compute.whole_files import write_whole
 from tallytree._validate import path_text, require_packages, text
 from tallytree.hierarchy import Hierarchy
 from tallytree.release.manifest import file_stem
 from tallytree.release.view.sides import nodes_by_labels
 
-SUFFIXES = (".geojson", ".json", ".parquet", ".geoparquet")
+SUFFIXES = (".geojson", ".json", ".topojson", ".parquet", ".geoparquet")
 COORDINATES = "EPSG:4326"
 """Longitude and latitude in degrees, as GeoJSON has them."""
 KEPT = "boundaries"
@@ -35,19 +36,36 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Boundaries:
-    """The shapes of all nodes of a level, or of those that have one.
+    """The shapes of the nodes of a level, as far as they have one.
 
     Attributes:
         level: the level's name.
-        frame: a geopandas GeoDataFrame in longitude and latitude; one row per shape, in node order, with the columns
-            `node` (int64, its number within the level), `label` (its own label) and `geometry`.
+        frame: a geopandas GeoDataFrame in longitude and latitude; one row per node, in node order, with the columns
+            `node` (int64, its number within the level), `label` (its own label) and `geometry` (None for no shape).
+        hierarchy: the public tree.
     """
 
     level: str
     frame: Any
+    hierarchy: Hierarchy
+
+    @property
+    def drawn(self) -> Any:
+        """The rows with a shape."""
+        return self.frame[self.frame.geometry.notna()]
+
+    @property
+    def paths(self) -> pa.Table:
+        """The labels of each node, from the top down."""
+        return self.hierarchy.path_table(self.hierarchy.levels.index(self.level), np.arange(len(self.frame)))
+
+    def fits(self, hierarchy: Hierarchy) -> bool:
+        """Whether a tree has the same nodes at the level, in the same order."""
+        same = self.level in hierarchy.columns and hierarchy.size(hierarchy.levels.index(self.level)) == len(self.frame)
+        return same and Boundaries(self.level, self.frame, hierarchy).paths.equals(self.paths)
 
     def simplified(self, max_points: int) -> Boundaries:
-        """The same with fewer points, for pictures; shared borders stay shared.
+        """The rows with a shape, with fewer points, for pictures; shared borders stay shared.
 
         Args:
             max_points: about how many points all shapes may have together. Small shapes keep the few that they need,
@@ -55,50 +73,48 @@ class Boundaries:
         """
         import shapely
 
-        frame = self.frame
+        frame = self.drawn
         points = int(shapely.get_num_coordinates(frame.geometry.to_numpy()).sum())
         west, south, east, north = (float(each) for each in frame.total_bounds)
         tolerance = max(east - west, north - south, 1e-9) / 10_000
         for _ in range(12):  # each time twice as coarse, up to 2/5 of the picture
             if points <= max_points:
                 break
-            shapes = self.frame.geometry.simplify_coverage(tolerance)
-            frame = self.frame.set_geometry(shapes)
+            shapes = self.drawn.geometry.simplify_coverage(tolerance)
+            frame = self.drawn.set_geometry(shapes)
             points = int(shapely.get_num_coordinates(shapes.to_numpy()).sum())
             tolerance *= 2
-        return Boundaries(self.level, frame)
+        return Boundaries(self.level, frame, self.hierarchy)
 
-    def above(self, hierarchy: Hierarchy) -> Boundaries | None:
+    def above(self) -> Boundaries | None:
         """The shapes of the level above: the shapes of its nodes' children together. None where no column has it."""
-        depth = hierarchy.levels.index(self.level)
-        if depth == 0 or hierarchy.levels[depth - 1] not in hierarchy.columns:
+        depth = self.hierarchy.levels.index(self.level)
+        if depth == 0 or self.hierarchy.levels[depth - 1] not in self.hierarchy.columns:
             return None
-        parents = self.frame.assign(node=hierarchy.parent[depth][self.frame["node"]]).dissolve(by="node").reset_index()
-        labels = hierarchy.labels[depth - 1].take(pa.array(parents["node"])).to_pylist()
-        return Boundaries(hierarchy.levels[depth - 1], parents.assign(label=labels)[["node", "label", "geometry"]])
+        parents = self.drawn.assign(node=self.hierarchy.parent[depth][self.drawn["node"]]).dissolve(by="node")
+        return _of_nodes(self.hierarchy, depth - 1, parents.index.to_numpy(), parents.geometry)
 
     def features(self) -> list[dict[str, Any]]:
         """As GeoJSON features, each with the properties `node` and `label`; coordinates to about ten metres."""
-        rounded = self.frame.set_geometry(self.frame.geometry.set_precision(1e-4))
+        rounded = self.drawn.set_geometry(self.drawn.geometry.set_precision(1e-4))
         return list(json.loads(rounded.to_json())["features"])
 
 
-def read_boundaries(
-    path: str | Path, hierarchy: Hierarchy, level: str, *, code: str | None = None, all_areas: bool = True
-) -> Boundaries:
+def read_boundaries(path: str | Path, hierarchy: Hierarchy, level: str, *, code: str | None = None) -> Boundaries:
     """Read the shapes of a level's nodes from a file.
 
     Args:
-        path: a GeoJSON file (.geojson, .json) or a GeoParquet file (.parquet, .geoparquet).
+        path: a GeoJSON file (.geojson, .json), a TopoJSON file (.topojson, .json) or a GeoParquet file (.parquet,
+            .geoparquet).
         hierarchy: the public tree.
-        level: the level whose nodes the shapes are.
-        code: the property (the column) that has the nodes' labels; by default it is named like the level. Where labels
-            repeat within the level, the file must have a column for every level of the path.
-        all_areas: whether every node must have a shape.
+        level: the level whose nodes the shapes are. A node may have none.
+        code: the property (the column) that has the nodes' labels; by default it is named like the level, or, where
+            there is none, the features' own `id`. Where labels repeat within the level, the file must have a column for
+            every level of the path.
 
     Raises:
         ValueError: an unknown level; a file that is missing, or of another kind, or has no such column; codes that
-            repeat, or do not match the labels; a shape that is missing; no coordinate reference system.
+            repeat, or are no labels; no shape at all; no coordinate reference system.
         ModuleNotFoundError: geopandas is not installed.
     """
     name = text(level, "boundaries", "the name of a level")
@@ -107,34 +123,37 @@ def read_boundaries(
             f"boundaries: {name!r} is not one of the hierarchy's levels {', '.join(hierarchy.columns)}; give "
             "LEVEL=FILE with one of them"
         )
-    place = _checked_file(path)
-    frame = _read(place)
-    depth = hierarchy.levels.index(name)
-    columns = _code_columns(frame, hierarchy, depth, code)
+    frame, depth = _read(_checked_file(path), name), hierarchy.levels.index(name)
+    return _met(frame, hierarchy, depth, _code_columns(frame, hierarchy, depth, code))
+
+
+def _met(frame: Any, hierarchy: Hierarchy, depth: int, columns: Sequence[str]) -> Boundaries:
+    """The shapes of a frame by the nodes that these columns name.
+
+    Raises:
+        ValueError: they name none, or one twice; or there are no shapes.
+    """
     codes = [_as_text(frame[column], column) for column in columns]
     nodes = (
         nodes_by_labels(hierarchy, depth, codes, len(frame))
         if len(columns) > 1
         else _by_label(hierarchy.labels[depth], codes[0])
     )
-    _refuse_mismatch(nodes, codes[-1].to_pylist(), hierarchy.labels[depth], columns[-1], all_areas=all_areas)
-    order = np.argsort(nodes)
-    shapes, nodes = frame.geometry.iloc[order].reset_index(drop=True), nodes[order]
-    missing = (shapes.isna() | shapes.is_empty).to_numpy()
-    if missing.any() and not all_areas:
-        shapes, nodes = shapes[~missing].reset_index(drop=True), nodes[~missing]
-    elif missing.any():
-        absent = nodes[missing]
-        raise ValueError(
-            f"boundaries: {place.name!r} has no shape for {_named(hierarchy.labels[depth], absent)}; "
-            "give every area one"
-        )
+    _refuse_mismatch(nodes, codes[-1].to_pylist(), hierarchy.labels[depth], columns[-1])
+    there = _has_shape(frame)
+    if not there.any():
+        raise ValueError("boundaries: no area has a shape; give another file")
+    return _of_nodes(hierarchy, depth, nodes[there], frame.geometry[there])
+
+
+def _of_nodes(hierarchy: Hierarchy, depth: int, nodes: IntArray, shapes: Any) -> Boundaries:
+    """The boundaries of a level with the shapes of some of its nodes."""
     import geopandas
 
-    made = geopandas.GeoDataFrame(
-        {"node": nodes, "label": hierarchy.labels[depth].take(pa.array(nodes)).to_pylist()}, geometry=shapes
-    )
-    return Boundaries(name, made)
+    every = np.arange(hierarchy.size(depth), dtype=np.int64)
+    placed = geopandas.GeoSeries(shapes.to_numpy(), index=nodes, crs=shapes.crs).reindex(every)
+    frame = geopandas.GeoDataFrame({"node": every, "label": hierarchy.labels[depth].to_pylist()}, geometry=placed)
+    return Boundaries(hierarchy.levels[depth], frame, hierarchy)
 
 
 def boundary_files(given: Sequence[str]) -> dict[str, str]:
@@ -155,7 +174,7 @@ def boundary_files(given: Sequence[str]) -> dict[str, str]:
 
 
 def boundaries_of(
-    given: Sequence[str], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None, all_areas: bool = True
+    given: Sequence[str], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None
 ) -> dict[str, Boundaries]:
     """What `--boundaries LEVEL=FILE` names, by level, and the levels above, whose shapes follow.
 
@@ -163,7 +182,6 @@ def boundaries_of(
         given: texts LEVEL=FILE.
         hierarchies: by the name of a level, the public tree that has it.
         code: the property with the labels, of all files.
-        all_areas: whether every node must have a shape.
 
     Raises:
         ValueError: not of that form, a level twice, or as `read_boundaries`.
@@ -175,28 +193,32 @@ def boundaries_of(
                 f"boundaries: {name!r} is not one of the release's levels {', '.join(hierarchies)}; give LEVEL=FILE "
                 "with one of them"
             )
-        found[name] = read_boundaries(path, hierarchies[name], name, code=code, all_areas=all_areas)
+        found[name] = read_boundaries(path, hierarchies[name], name, code=code)
     for below in list(found.values()):
-        tree, above = hierarchies[below.level], below.above(hierarchies[below.level])
+        above = below.above()
         while above is not None and above.level not in found:
             found[above.level] = above
-            above = above.above(tree)
+            above = above.above()
     return found
 
 
 def keep_boundaries(folder: str | Path, boundaries: Mapping[str, Boundaries]) -> None:
     """Write boundaries into the folder of a release, from where `kept_boundaries` reads them for its next report.
 
-    They are public, and beside the release: release.json does not name them, so that it stays as it is.
+    They are public, and beside the release: release.json does not name them, so that it stays as it is. An area is
+    named by its path.
 
     Raises:
         OSError: they cannot be written.
     """
+    import geopandas
+
     place = Path(folder) / KEPT
     if boundaries:
         place.mkdir(exist_ok=True)
     for level, each in boundaries.items():
-        write_whole(place / f"{file_stem(level)}.parquet", each.frame.to_parquet)
+        named = geopandas.GeoDataFrame(each.paths.to_pandas(), geometry=each.frame.geometry)
+        write_whole(place / f"{file_stem(level)}.parquet", named.to_parquet)
 
 
 def kept_boundaries(folder: str | Path, hierarchies: Mapping[str, Hierarchy]) -> dict[str, Boundaries]:
@@ -217,34 +239,38 @@ def kept_boundaries(folder: str | Path, hierarchies: Mapping[str, Hierarchy]) ->
     for level, hierarchy in hierarchies.items():
         file = Path(folder) / KEPT / f"{file_stem(level)}.parquet"
         if level in hierarchy.columns and file.is_file():
-            frame = _read(file)
-            labels = hierarchy.labels[hierarchy.levels.index(level)].to_pylist()
-            if "label" in frame.columns and frame["label"].tolist() == labels:
-                found[level] = Boundaries(level, frame)
+            frame, depth = _read(file, level), hierarchy.levels.index(level)
+            # An earlier tallytree named an area by its label alone.
+            path = [*hierarchy.path_columns(depth)] if level in frame.columns else None
+            with suppress(ValueError):
+                found[level] = _met(frame, hierarchy, depth, path or _code_columns(frame, hierarchy, depth, "label"))
     return found
 
 
 def _checked_file(path: str | Path) -> Path:
     place = Path(path_text(path, "boundaries"))
     if place.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"boundaries: {place.name!r} must be GeoJSON (.geojson, .json) or GeoParquet (.parquet)")
+        raise ValueError(
+            f"boundaries: {place.name!r} must be GeoJSON (.geojson, .json), TopoJSON (.topojson) or GeoParquet "
+            "(.parquet)"
+        )
     if not place.is_file():
         raise ValueError(f"boundaries: {str(place)!r} is no file; give the path of a GeoJSON or GeoParquet file")
     require_packages("boundaries", repr(place.name), ("geopandas", "shapely"), "maps")
     return place
 
 
-def _read(place: Path) -> Any:
-    """The file as a GeoDataFrame in longitude and latitude, of valid areas.
+def _read(place: Path, level: str) -> Any:
+    """The file as a GeoDataFrame in longitude and latitude, of valid areas; ids of features are the column `id`.
 
-    GeoJSON is parsed here: GDAL would take a file of that name for whatever its content says, and some of its formats
-    name other files, and addresses.
+    JSON is parsed here: GDAL would take a file of that name for whatever its content says, and some of its formats name
+    other files, and addresses.
     """
     import geopandas
 
     of_parquet = place.suffix.lower() in (".parquet", ".geoparquet")
     try:
-        frame = geopandas.read_parquet(place) if of_parquet else _of_geojson(place)
+        frame = geopandas.read_parquet(place) if of_parquet else _of_json(place, level)
         shapes = frame.geometry
     except Exception as error:  # noqa: BLE001  (each of its readers has errors of its own)
         kind = "GeoParquet" if of_parquet else "GeoJSON"
@@ -261,18 +287,24 @@ def _read(place: Path) -> Any:
     return _areas_alone(frame.to_crs(COORDINATES), place)
 
 
-def _of_geojson(place: Path) -> Any:
+def _of_json(place: Path, level: str) -> Any:
     import geopandas
 
     found = json.loads(place.read_text(encoding="utf-8"))
+    if found["type"] == "Topology":  # GDAL takes a text that begins so for nothing else
+        topology = io.BytesIO(json.dumps({"type": "Topology", **found}).encode())
+        layer = level if level in found["objects"] else next(iter(found["objects"]))
+        return geopandas.read_file(topology, layer=layer).set_crs(COORDINATES)
     named = found.get("crs")  # of GeoJSON before RFC 7946
     given = COORDINATES if named is None else named["properties"]["name"]
-    return geopandas.GeoDataFrame.from_features(found["features"], crs=given)
+    frame = geopandas.GeoDataFrame.from_features(found["features"], crs=given)
+    ids = [each.get("id") for each in found["features"]]
+    return frame if "id" in frame.columns or not any(each is not None for each in ids) else frame.assign(id=ids)
 
 
 def _areas_alone(frame: Any, place: Path) -> Any:
     """The frame, once every shape that is there is an area on the globe; those that cross themselves are mended."""
-    present = frame.geometry.notna() & ~frame.geometry.is_empty
+    present = _has_shape(frame)
     kinds = set(frame.geometry[present].geom_type) - {"Polygon", "MultiPolygon"}
     if kinds:
         raise ValueError(
@@ -288,11 +320,21 @@ def _areas_alone(frame: Any, place: Path) -> Any:
     return frame.set_geometry(frame.geometry.make_valid())
 
 
+def _has_shape(frame: Any) -> BoolArray:
+    """Whether each row has one; none is null or empty."""
+    import shapely
+
+    shapes = frame.geometry.to_numpy()
+    return np.asarray(~(shapely.is_missing(shapes) | shapely.is_empty(shapes)))
+
+
 def _code_columns(frame: Any, hierarchy: Hierarchy, depth: int, code: str | None) -> list[str]:
     """The columns by which shapes meet nodes: the code alone, or the whole path where labels repeat."""
     labels = hierarchy.labels[depth]
     own = hierarchy.levels[depth] if code is None else text(code, "boundary_code", "the name of a column")
     path = list(hierarchy.path_columns(depth))
+    if code is None and own not in frame.columns and "id" in frame.columns:
+        own = "id"
     columns = [own] if len(labels.unique()) == len(labels) else [*path[:-1], own]
     missing = [column for column in columns if column not in frame.columns or column == frame.geometry.name]
     if missing:
@@ -322,25 +364,23 @@ def _by_label(labels: pa.Array, codes: pa.ChunkedArray) -> IntArray:
     return np.asarray(places.to_numpy(), dtype=np.int64)
 
 
-def _refuse_mismatch(nodes: IntArray, codes: list[str], labels: pa.Array, column: str, *, all_areas: bool) -> None:
-    """Refuse codes that are no label or come twice, and, of `all_areas`, labels without a code; each is named."""
+def _refuse_mismatch(nodes: IntArray, codes: list[str], labels: pa.Array, column: str) -> None:
+    """Refuse codes that are no label or come twice; each is named."""
     unknown = np.flatnonzero(nodes < 0)
-    missing = np.setdiff1d(np.arange(len(labels)), nodes)
+    numbers, times = np.unique(nodes[nodes >= 0], return_counts=True)
+    missing, twice = np.setdiff1d(np.arange(len(labels)), numbers), numbers[times > 1]
     faults = []
     if len(unknown):
         faults.append(f"{_named(codes, unknown)} of the boundaries {'is' if len(unknown) == 1 else 'are'} no area")
-    if len(missing) and all_areas:
-        faults.append(f"{_named(labels, missing)} {'has' if len(missing) == 1 else 'have'} no boundary")
-    if not faults:
-        numbers, times = np.unique(nodes, return_counts=True)
-        twice = numbers[times > 1]
-        if len(twice):
-            faults.append(f"{_named(labels, twice)} {'comes' if len(twice) == 1 else 'come'} twice")
+        if len(missing):
+            faults.append(f"{_named(labels, missing)} {'has' if len(missing) == 1 else 'have'} no boundary")
+    if len(twice):
+        faults.append(f"{_named(labels, twice)} {'comes' if len(twice) == 1 else 'come'} twice")
     if faults:
-        needed = "every area needs one boundary, and every boundary an area"
-        if not all_areas:
-            needed = "every boundary needs an area, and no area has two"
-        raise ValueError(f"boundaries: the codes in {column!r} do not match: {'; '.join(faults)}; {needed}")
+        raise ValueError(
+            f"boundaries: the codes in {column!r} do not match: {'; '.join(faults)}; every boundary needs an area, and "
+            "no area has two"
+        )
 
 
 def _named(labels: Any, places: IntArray) -> str:

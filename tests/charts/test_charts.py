@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import tallytree as tt
 from tallytree._charts import (
     LevelNodes,
     bars,
@@ -184,17 +185,17 @@ def test_maps_have_a_step_for_each_area() -> None:
     from tallytree._boundaries import Boundaries
     from tallytree._charts import choropleth, flow_map
 
-    squares = [shapely.box(place, 45, place + 1, 46) for place in range(3)]
-    frame = geopandas.GeoDataFrame(
-        {"node": range(3), "label": ["<b>", "B", "C"]}, geometry=squares, crs="EPSG:4326"
-    )  # fmt: skip
-    shapes = Boundaries("town", frame)
-    areas = choropleth(shapes, [0, 5_000, 90])
+    labels = ["<b>", "B", "C", "other"]
+    squares = [*(shapely.box(place, 45, place + 1, 46) for place in range(3)), None]
+    frame = geopandas.GeoDataFrame({"node": range(4), "label": labels}, geometry=squares, crs="EPSG:4326")
+    shapes = Boundaries("town", frame, tt.Hierarchy.from_values("town", labels))
+    areas = choropleth(shapes, [0, 5_000, 90, 1e9])  # the last one has no shape, and no part in the colors
     found = [feature["properties"] for feature in areas.to_dict()["data"]["values"]]
     assert [each["value"] for each in found] == [0, 5_000, 90]
     assert len({each["step"] for each in found}) == 3
     assert "<b>" not in svg(areas)
     flows = [{"origin": 0, "destination": 1, "value": 7}, {"origin": 1, "destination": 1, "value": 900}]
+    flows.append({"origin": 1, "destination": 3, "value": 800})
     lines = flow_map(shapes, flows).to_dict()["layer"][1]["data"]["values"]
     assert [(each["from"], each["to"], each["value"]) for each in lines] == [("<b>", "B", 7)]  # none within an area
 

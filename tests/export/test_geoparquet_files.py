@@ -133,3 +133,63 @@ def test_other_areas_with_a_level_of_the_same_name_get_no_shapes_that_are_not_th
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"^boundaries: 'c' given, but the areas of .* have none"):
         export(made, "geoparquet", tmp_path / "out", tables=[made.levels[-1]], boundaries={"c": tmp_path / "c.geojson"})
+
+
+def test_areas_without_a_shape_have_their_row_and_no_geometry(tmp_path):
+    """`on_unknown: {town: other}`: no file of boundaries has "other". Missing, null and empty shapes are alike."""
+    import geopandas
+    import shapely
+
+    labels = ["x", "other", "y", "empty", "null"]
+    shapes = geopandas.GeoDataFrame(
+        {"town": ["y", "x", "empty", "null"]}, crs="EPSG:4326",
+        geometry=[shapely.box(2, 4, 3, 5), shapely.box(0, 4, 1, 5), shapely.Polygon(), None],
+    )  # fmt: skip
+    shapes.to_parquet(tmp_path / "towns.parquet")
+    given = {"town": tmp_path / "towns.parquet"}
+    towns = tt.Hierarchy.from_values("town", labels)
+    counts = tt.release_counts(
+        pa.table({"town": ["x", "y", "z"]}), towns, tt.Budget(epsilon=1), neighboring="add_remove",
+        on_unknown={"town": "other"}, seed=1,
+    )  # fmt: skip
+    export(counts, "geoparquet", tmp_path / "counts", boundaries=given)
+    frame = geopandas.read_parquet(tmp_path / "counts/town.parquet")
+    assert frame["town"].tolist() == labels
+    assert frame["count"].tolist() == counts.table("town")["count"].to_pylist()
+    assert [None if each is None else each.bounds[0] for each in frame.geometry] == [0, None, 2, None, None]
+    package = json.loads((tmp_path / "counts/datapackage.json").read_text("utf-8"))
+    assert "Empty: an area has no shape." in package["resources"][0]["schema"]["fields"][-1]["description"]
+    assert package["resources"][0]["schema"]["missingValues"] == [""]
+    ends = pa.table({"o": labels * 5, "d": [each for each in labels for _ in labels]})
+    flows = tt.release_flows(
+        pa.concat_tables([ends] * 30), origins=towns, destinations=towns, origin=["o"], destination=["d"],
+        budget=tt.Budget(epsilon=20), neighboring="add_remove", seed=1,
+    )  # fmt: skip
+    export(flows, "geoparquet", tmp_path / "flows", tables=[flows.levels[-1]], boundaries=given)
+    lines = geopandas.read_parquet(tmp_path / f"flows/{flows.levels[-1]}.parquet")
+    assert len(lines) == 25
+    for o, d, shape in zip(lines["o"], lines["d"], lines.geometry, strict=True):
+        places = [{"x": 0.5, "y": 2.5}.get(each) for each in (o, d)]
+        drawn = None if shape is None else [point[0] for point in (shape.coords[0], shape.coords[-1])]
+        assert drawn == (None if None in places else places)
+
+
+def test_sides_with_the_same_labels_in_another_order_get_their_own_shapes(tmp_path):
+    """Labels repeat: the lists of both levels are alike, and the areas are not."""
+    import geopandas
+    import shapely
+
+    shapes = geopandas.GeoDataFrame(
+        {"state": ["A", "B"], "county": ["x", "x"]}, geometry=[shapely.box(i, 4, i + 1, 5) for i in (0, 1)], crs=4326
+    )
+    shapes.to_file(tmp_path / "c.geojson", driver="GeoJSON")
+    here, there = (tt.Hierarchy.from_table(pa.table({"state": s, "county": ["x", "x"]}), ["state", "county"])
+                   for s in (["A", "B"], ["B", "A"]))  # fmt: skip
+    made = tt.release_flows(
+        pa.table({"os": ["A", "B"] * 30, "oc": ["x"] * 60, "ds": ["A"] * 60, "dc": ["x"] * 60}), origins=here,
+        destinations=there, origin=["os", "oc"], destination=["ds", "dc"], budget=tt.Budget(epsilon=20),
+        neighboring="add_remove", seed=1,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"^boundaries: 'county' given, but the areas of .* have none"):
+        export(made, "geoparquet", tmp_path / "out", tables=[made.levels[-1]],
+               boundaries={"county": tmp_path / "c.geojson"})  # fmt: skip

@@ -29,7 +29,7 @@ def choropleth(
     scheme: Scheme = LIGHT,
     description: str = "",
 ) -> Any:
-    """Areas colored by their numbers.
+    """Areas colored by their numbers; those without a shape are for the text beside it.
 
     Args:
         boundaries: of a level.
@@ -43,12 +43,11 @@ def choropleth(
     """
     import altair as alt
 
-    found = [float(each) for each in numbers]
+    features = boundaries.simplified(MOST_POINTS).features()
+    found = [float(numbers[feature["properties"]["node"]]) for feature in features]
     edges = edges_of(max(found, default=0.0), len(scheme.steps), min(found, default=0.0))
     names = step_names(edges)
-    features = boundaries.simplified(MOST_POINTS).features()
-    for feature in features:
-        value = found[feature["properties"]["node"]]
+    for feature, value in zip(features, found, strict=True):
         feature["properties"] |= {"value": value, "step": names[bisect_right(edges, value)]}
     areas = (
         alt.Chart(alt.Data(values=features))
@@ -79,7 +78,8 @@ def flow_map(
 
     Args:
         boundaries: of the level of both sides.
-        flows: `origin` and `destination` (node numbers) and `value`. Flows within an area are not drawn.
+        flows: `origin` and `destination` (node numbers) and `value`. Flows within an area, and of one without a shape,
+            are not drawn.
         unit: what the numbers are.
         title: of the chart.
         width: in pixels.
@@ -91,7 +91,12 @@ def flow_map(
 
     places = boundaries.frame.geometry.representative_point()
     labels = boundaries.frame["label"].tolist()
-    between = [row for row in values(flows) if row["origin"] != row["destination"] and row["value"] > 0]
+    shown = {*boundaries.drawn["node"]}
+    between = [
+        row
+        for row in values(flows)
+        if row["origin"] != row["destination"] and row["value"] > 0 and {row["origin"], row["destination"]} <= shown
+    ]
     largest = sorted(between, key=lambda row: -row["value"])[:MOST_FLOWS]
     lines = [
         {

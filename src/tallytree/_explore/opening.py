@@ -41,7 +41,7 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
             "here; release it again, or read its tables by tallytree.Release.load"
         )
     hierarchies = hierarchies_by_level(view.tree)
-    shapes = kept_boundaries(source, hierarchies) | boundaries_of(boundaries, hierarchies, code=code, all_areas=False)
+    shapes = kept_boundaries(source, hierarchies) | boundaries_of(boundaries, hierarchies, code=code)
     report = source / REPORT
     title = str(description_of(view.statement).get("title") or source.name)
     try:

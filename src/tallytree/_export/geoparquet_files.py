@@ -2,8 +2,8 @@
 
 A table over areas has one row for each area, with its shape once. Where a table has several rows for an area (sizes, or
 cells of attributes), the other columns are lists, in the order of the published rows. Flows, and other tables over
-pairs of areas, have a line for each row, from a point within the first area to one within the second. A row that says
-how much is not listed of a coarser area has no shape.
+pairs of areas, have a line for each row, from a point within the first area to one within the second. A row of an area
+without a shape, and one that says how much is not listed of a coarser area, has none.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_shapes(tables: Sequence[ExportedTable], given: Mapping[str, Any], code:
         levels, at = hierarchies[level].levels, found[level]
         wanted = [levels.index(each) for each in needed - found.keys() if each in levels]
         while any(depth < levels.index(at.level) for depth in wanted):
-            above = at.above(hierarchies[level])
+            above = at.above()
             if above is None:
                 break
             at = found.setdefault(above.level, above)
@@ -123,8 +123,7 @@ def _sides_on_map(table: ExportedTable, boundaries: Mapping[str, Boundaries]) ->
 def _has_shapes(side: TreeSide, table: ExportedTable, boundaries: Mapping[str, Boundaries]) -> bool:
     """Whether there are boundaries of the areas: another hierarchy may have a level of the same name."""
     found = boundaries.get(_level(side, table))
-    labels = side.hierarchy.labels[side.depth(side.named_in(table.paths))]
-    return found is not None and bool(found.frame["label"].tolist() == labels.to_pylist())
+    return found is not None and found.fits(side.hierarchy)
 
 
 def _level(side: TreeSide, table: ExportedTable) -> str:
@@ -171,7 +170,7 @@ def _areas(table: ExportedTable, side: TreeSide, boundaries: Mapping[str, Bounda
     boundary = boundaries[_level(side, table)].frame
     shapes = np.append(boundary.geometry.to_numpy(), np.full(coarser.num_rows, None))
     made = geopandas.GeoDataFrame(frame, geometry=shapes, crs=boundary.crs)
-    return made, [*columns, _geometry_column("The shape of the area.", table)]
+    return made, [*columns, _geometry_column("The shape of the area.", made, table)]
 
 
 def _lines(
@@ -182,31 +181,31 @@ def _lines(
     import shapely
 
     rows = pa.concat_tables(table.coded_slices())
-    ends, crs, nowhere = [], None, np.zeros(rows.num_rows, dtype=np.bool_)
+    ends, crs, placed = [], None, np.ones(rows.num_rows, dtype=np.bool_)
     for side in sides:
         frame = boundaries[_level(side, table)].frame
         crs = frame.crs
-        within = shapely.get_coordinates(frame.geometry.representative_point().to_numpy())
+        points = frame.geometry.representative_point().to_numpy()
         nodes = _nodes(side, side.columns[: side.named_in(table.paths)], rows)
-        nowhere |= nodes < 0
-        ends.append(within[nodes])
-    shapes = shapely.linestrings(np.stack(ends, axis=1))
-    same = (ends[0] == ends[-1]).all(axis=1)
+        placed &= (nodes >= 0) & ~shapely.is_missing(points)[nodes]
+        ends.append(np.stack([shapely.get_x(points), shapely.get_y(points)], axis=1)[nodes])
+    shapes = np.full(rows.num_rows, None, dtype=object)
+    shapes[placed] = shapely.linestrings(np.stack(ends, axis=1)[placed])
+    same = (ends[0] == ends[-1]).all(axis=1) & placed
     shapes[same] = shapely.points(ends[0][same])
-    shapes[nowhere] = None
     made = geopandas.GeoDataFrame(decoded(rows).to_pandas(), geometry=shapes, crs=crs)
     first, second = ("origin", "destination") if table.statement["statistic"] == "flows" else [s.name for s in sides]
     meaning = f"A line from a point within the {first} to a point within the {second}; a point where these are one."
-    return made, [*table.columns, _geometry_column(meaning, table)]
+    return made, [*table.columns, _geometry_column(meaning, made, table)]
 
 
 def _nodes(side: TreeSide, columns: Sequence[str], rows: pa.Table) -> IntArray:
     return side.nodes([rows.column(name) for name in columns], rows.num_rows)
 
 
-def _geometry_column(meaning: str, table: ExportedTable) -> Column:
+def _geometry_column(meaning: str, made: Any, table: ExportedTable) -> Column:
     meaning += " Longitude and latitude in degrees, as WKB."
-    if not lists_remainders(table.statement):
+    if not made.geometry.isna().any():
         return Column(GEOMETRY, "any", "geometry", "", meaning)
-    empty = " Empty: the row says how much is not listed of a coarser area."
-    return Column(GEOMETRY, "any", "shape or empty", "", meaning + empty)
+    coarser = ", or the row says how much is not listed of a coarser area" if lists_remainders(table.statement) else ""
+    return Column(GEOMETRY, "any", "shape or empty", "", f"{meaning} Empty: an area has no shape{coarser}.")

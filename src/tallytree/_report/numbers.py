@@ -150,10 +150,11 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
             found.append(pyramid_picture(view, table, groups, sides))
             continue
         title = f"{_many(view)} by {' and '.join(name(side[-1]) for side in groups)}"
-        shapes = boundaries.get(groups[0][-1])
-        if len(groups) == 1 and shapes is not None and view.sides and not mapped:
+        side = next((each for each in view.sides if groups[0][-1] in each.columns), None)
+        shapes = boundaries.get(side.hierarchy.levels[side.depth(len(groups[0]))]) if side is not None else None
+        if side and shapes and shapes.fits(side.hierarchy) and len(groups) == 1 and not mapped:
             mapped = True
-            nodes = view.sides[0].nodes([table.column(column) for column in groups[0]], table.num_rows)
+            nodes = side.nodes([table.column(column) for column in groups[0]], table.num_rows)
             found.append(map_picture(shapes, table, nodes, "count", unit_of(view)))
         if len(groups) == 2 and all(len({*labels_of(table, side)}) <= MOST_SIDE for side in groups):
             found.append(matrix_picture(view, table, groups[0], groups[1], title))
@@ -184,7 +185,7 @@ def _flow_map(view: ReleaseView, shapes: Boundaries) -> Picture | None:
     for level in view.levels:
         sides = flow_sides(view, level)
         reached = [
-            len(columns) > 0 and side.hierarchy.columns[len(columns) - 1] == shapes.level
+            side.hierarchy.levels[side.depth(len(columns))] == shapes.level and shapes.fits(side.hierarchy)
             for columns, side in zip(sides, view.sides, strict=True)
         ]
         if not all(reached) or view.rows(level) > MOST_FLOWS:

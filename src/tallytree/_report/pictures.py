@@ -318,7 +318,8 @@ def map_picture(boundaries: Boundaries, table: pa.Table, nodes: Any, value: str,
     )
     words = f"{title}. The largest number is that of {labels[int(order[0])]}, {whole(numbers[order[0]])}."
     return Picture(
-        title,
+        title
+        + _without_shape(boundaries, [f"{each} {whole(number)}" for each, number in zip(labels, numbers, strict=True)]),
         words,
         lambda width: charts.choropleth(
             boundaries, numbers.tolist(), unit=unit, width=width, height=min(width, MAP_HEIGHT), description=words
@@ -326,6 +327,13 @@ def map_picture(boundaries: Boundaries, table: pa.Table, nodes: Any, value: str,
         grid,
         720,
     )
+
+
+def _without_shape(boundaries: Boundaries, said: Sequence[str]) -> str:
+    """What a caption says of the areas that a map cannot show; `said` of each node."""
+    missing = np.setdiff1d(boundaries.frame["node"], boundaries.drawn["node"])
+    more = f" and {len(missing) - MOST_SIDE:,} more" if len(missing) > MOST_SIDE else ""
+    return f". Without a shape: {', '.join(said[node] for node in missing[:MOST_SIDE])}{more}" if len(missing) else ""
 
 
 def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]], unit: str) -> Picture:
@@ -346,7 +354,7 @@ def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]],
         f"{whole(first['value'])} {unit}." if first else ". There is none."
     )  # fmt: skip
     return Picture(
-        title,
+        title + _without_shape(boundaries, labels),
         words,
         lambda width: charts.flow_map(
             boundaries, flows, unit=unit, width=width, height=min(width, MAP_HEIGHT), description=words
