@@ -29,8 +29,18 @@ from tallytree._report import write_report
 DATA, HOMES = commutes(60_000), households(4_000)
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 FOLLOWED = [
-    ("mobility", "traffic", "out/traffic/2026-11-16", "#at=3.59,0.0,0.0,0.0&by=3,0,1,0"),
-    ("statistical-office", "residents", "residents", "#at=3.0,0.0,0.0&by=3,1,1"),
+    (
+        "mobility",
+        "traffic",
+        "out/traffic/2026-11-16",
+        "#at.from=Southvale&at.from=Istren&at.from=Gradorf&by.from=from_zone&by.to=&by.hour=hour&by.mode=",
+    ),
+    (
+        "statistical-office",
+        "residents",
+        "residents",
+        "#at.area=region 1&at.area=province 1&at.area=county 01&by.area=county&by.age=age&by.sex=sex",
+    ),
     ("statistical-office", "homes", "homes", ""),
 ]
 """A tutorial, the name of a picture, the release's folder, and the view of the explorer, if it is shown."""
@@ -50,10 +60,10 @@ def releases() -> Iterator[tuple[str, tt.Release, str, list[str]]]:
     budget = tt.Budget(epsilon=0.2)
     words = {"title": "Commuters by home", "words": {"record": "commuter"}} | PUBLISHER
     counts = tt.release_counts(PEOPLE, TOWNS, budget, neighboring="add_remove", seed=1, **words)
-    yield "counts", counts, "#at=0.0&by=3", ["municipality"]
+    yield "counts", counts, "#by.area=municipality", ["municipality"]
     words = {"title": "Commutes by home", "words": {"record": "commute", "person": "commuter"}}
     first = tt.release_counts(PEOPLE, TOWNS, budget, neighboring="add_remove", **words)
-    yield "first", first, "#at=0.0&by=3", ["municipality"]
+    yield "first", first, "#by.area=municipality", ["municipality"]
     flows = tt.release_flows(
         DATA.commutes,
         origins=TOWNS,
@@ -66,7 +76,12 @@ def releases() -> Iterator[tuple[str, tt.Release, str, list[str]]]:
         **PUBLISHER,
         **SIDES,
     )
-    yield "flows", flows, "#at=1.1,0.0&by=2,2", ["municipality"]
+    yield (
+        "flows",
+        flows,
+        "#at.origin=Midlands&by.origin=origin_province&by.destination=destination_province",
+        ["municipality"],
+    )
     rng = np.random.default_rng(3)
     people = PEOPLE.append_column("age", pa.array(rng.choice(AGES, PEOPLE.num_rows)))
     people = people.append_column("sex", pa.array(rng.choice(["female", "male"], PEOPLE.num_rows)))
@@ -80,12 +95,17 @@ def releases() -> Iterator[tuple[str, tt.Release, str, list[str]]]:
     asked = [("municipality", "age", "sex"), ("province", "age"), ("age", "sex"), ("municipality",), ()]
     words = {"title": "Population by age and sex", "words": {"record": "resident"}} | PUBLISHER
     tables = tt.release_tables(people, trees, budget, neighboring="add_remove", tables=asked, seed=3, **words)
-    yield "tables", tables, "#at=3.10,0.0,0.0&by=3,1,1", []
+    yield (
+        "tables",
+        tables,
+        "#at.area=Northmark&at.area=Brennos&at.area=Neucello&by.area=municipality&by.age=age&by.sex=sex",
+        [],
+    )
     counties = tt.Hierarchy.from_table(HOMES.households, levels=["country", "state", "county"])
     words = {"title": "Households by size", "words": {"group": "household", "person": "resident"}} | PUBLISHER
     terms = {"neighboring": "add_remove", "group": "household_id", "max_group_size": 20, "seed": 4}
     sizes = tt.release_group_sizes(HOMES.people, counties, budget, **terms, **words)
-    yield "sizes", sizes, "#at=2.1", []
+    yield "sizes", sizes, "#at.area=Meridia&at.area=Brackwater", []
 
 
 def follow(page: Path, folder: Path) -> None:

@@ -71,7 +71,9 @@ def test_boundaries_add_a_map_and_those_that_do_not_match_are_named(run, output,
     (tmp_path / "one.geojson").write_text(shapes(["A"]))
     output("report", saved, "--out", tmp_path / "one.html", "--boundaries", f"state={tmp_path / 'one.geojson'}")
     count = tt.Release.load(saved).table("state").to_pylist()[1]["count"]
-    assert f"Map: records by state. Without a shape: B {count:,}<" in (tmp_path / "one.html").read_text(encoding="utf-8")
+    assert f"Map: records by state. Without a shape: B {count:,}<" in (tmp_path / "one.html").read_text(
+        encoding="utf-8"
+    )
     output("report", saved, "--out", made, "--boundaries", f"state={good}")
     assert "Map: records by state" in made.read_text(encoding="utf-8")
     result = run("report", saved, "--out", tmp_path / "none.html", "--boundaries", f"state={bad}")

@@ -10,7 +10,7 @@ import pytest
 
 import tallytree as tt
 from helpers.browser import CHROMIUM, Visit, chromium
-from helpers.explored import KINDS, explorer, page_of, towns
+from helpers.explored import KINDS, TOWNS, explorer, page_of, towns
 from helpers.partly_listed import partly_listed
 from tallytree._explore import writing
 
@@ -134,7 +134,7 @@ def test_a_label_leads_down_the_tree_and_back(visit, addresses, folders):
 
 
 def test_a_number_has_its_verdict_and_its_interval_on_focus(visit, addresses, folders):
-    page = visit(addresses["partly"] + "#at=1.0,0.0").page
+    page = visit(addresses["partly"] + "#at.origin=s0").page
     row = tt.Release.load(folders["partly"]).total(pa.table({"from_state": ["s0"]}), alpha=0.1).to_pylist()[0]
     assert number(page) == str(row["count"])
     assert f"probably between {row['ci_lower']} and {row['ci_upper']} (90 % sure)" in page.inner_text(
@@ -149,7 +149,7 @@ def test_a_number_has_its_verdict_and_its_interval_on_focus(visit, addresses, fo
 
 
 def test_a_number_has_its_share_of_what_it_is_a_part_of(visit, addresses, folders):
-    page = visit(addresses["counts"] + "#at=2.1").page
+    page = visit(addresses["counts"] + "#at.area=N&at.area=b").page
     row = tt.Release.load(folders["counts"]).share("town", within="region").to_pylist()[1]
     percents = [f"{100 * row[name]:.1f} %" for name in ("share", "ci_lower", "ci_upper")]
     assert page.inner_text("#share") == "{} of N (probably {} to {}).".format(*percents)
@@ -226,12 +226,12 @@ def test_tables_are_filtered_and_sums_of_what_was_not_published_say_so(visit, ad
 
 def test_that_cells_have_no_row_is_said_only_where_one_has_none(visit, addresses, folders):
     regions = tt.Release.load(folders["tables"]).table("region").num_rows
-    page = visit(addresses["tables"] + "#at=0.0,0.0&by=1,0").page
+    page = visit(addresses["tables"] + "#by.area=region&by.sex=").page
     assert page.inner_text("#rows caption") == f"{regions} of 2 rows."
     flows = tt.Release.load(folders["flows"])
     pairs = flows.table(flows.levels[-1]).num_rows
     assert pairs < 25
-    page = visit(addresses["flows"] + "#at=0.0,0.0&by=2,2").page
+    page = visit(addresses["flows"] + "#by.origin=origin_town&by.destination=destination_town").page
     assert page.inner_text("#rows caption").startswith(f"{pairs} of {pairs} rows. Cells without a row are published")
 
 
@@ -257,7 +257,7 @@ def test_flows_are_by_origin_and_destination_grouped_by_parent_with_in_and_out(v
     )
     first.locator("a").click()
     goes_to(page, "S → S")
-    page.goto(addresses["flows"] + "#at=1.1,0.0")
+    page.goto(addresses["flows"] + "#at.origin=S")
     goes_to(page, "S → everywhere")
     release = tt.Release.load(folders["flows"])
     assert number(page) == str(release.total(pa.table({"origin_region": ["S"]})).to_pylist()[0]["count"])
@@ -306,7 +306,7 @@ def test_people_by_their_number_of_records_are_listed(visit, addresses, folders)
 
 
 def test_what_is_not_listed_is_said_to_be_so_and_leads_nowhere(visit, addresses, folders):
-    page = visit(addresses["partly"] + "#at=0.0,0.0&by=2,2&count=500").page
+    page = visit(addresses["partly"] + "#by.origin=from_town&by.destination=to_town&count=500").page
     rows = page.locator("#rows tbody tr").filter(has_text="not listed")
     assert rows.count() > 0
     assert rows.locator("th a").count() == 0
@@ -315,13 +315,14 @@ def test_what_is_not_listed_is_said_to_be_so_and_leads_nowhere(visit, addresses,
     listed = {tuple(row.values())[:4] for row in release.table("from_town").to_pylist()}
     names = [(f"s{i // 4}", f"t{i}") for i in range(12)]
     a, b = next((a, b) for a in range(12) for b in range(12) if (*names[a], *names[b]) not in listed)
-    page.goto(f"{addresses['partly']}#at=2.{a},2.{b}")
+    place = "&".join(f"at.{end}={label}" for end, node in (("origin", a), ("destination", b)) for label in names[node])
+    page.goto(f"{addresses['partly']}#{place}")
     page.wait_for_selector("#headline:has-text('is not known to be 0')")
     assert page.locator("#headline .big").inner_text() == "Not listed"
 
 
 def test_sums_leave_out_what_is_not_listed_by_their_columns_and_say_how_much(visit, addresses, folders):
-    page = visit(addresses["partly"] + "#at=0.0,0.0&by=2,1&cols=0&count=500").page
+    page = visit(addresses["partly"] + "#by.origin=from_town&by.destination=to_state&cols=origin&count=500").page
     page.wait_for_selector("#rows caption:has-text('sums of listed numbers')")
     with page.expect_download() as saving:
         page.click("button:has-text('as CSV')")
@@ -341,7 +342,11 @@ def test_sums_leave_out_what_is_not_listed_by_their_columns_and_say_how_much(vis
 
 @pytest.mark.parametrize("kind", ["counts", "flows", "tables"])
 def test_an_area_of_a_map_leads_to_its_view(visit, addresses, kind):
-    start = {"counts": "", "flows": "#at=0.0,0.0&by=1,1", "tables": "#at=0.0,0.0&by=1,0"}[kind]
+    start = {
+        "counts": "",
+        "flows": "#by.origin=origin_region&by.destination=destination_region",
+        "tables": "#by.area=region&by.sex=",
+    }[kind]
     page = visit(addresses[kind] + start).page
     shapes = page.locator(".mapped svg.map a")
     assert shapes.count() == {"counts": 2, "flows": 4, "tables": 1}[kind]  # flows have maps of origins and destinations
@@ -354,7 +359,7 @@ def test_an_area_of_a_map_leads_to_its_view(visit, addresses, kind):
 
 @pytest.mark.parametrize("kind", ["counts", "flows", "group_sizes", "tables"])
 def test_what_is_saved_holds_the_rows_of_the_table(visit, addresses, kind):
-    page = visit(addresses[kind] + "#at=" + ("0.0" if kind in ("counts", "group_sizes") else "0.0,0.0")).page
+    page = visit(addresses[kind]).page
     with page.expect_download() as saving:
         page.click("button:has-text('as CSV')")
     rows = list(csv.DictReader(Path(saving.value.path()).read_text(encoding="utf-8").splitlines()))
@@ -377,7 +382,7 @@ def test_the_statement_and_the_report_are_linked(visit, addresses, folders):
 
 
 def test_labels_are_text_and_nothing_else(visit, addresses):
-    page = visit(addresses["awkward"] + "#at=1.0").page
+    page = visit(addresses["awkward"] + "#at.area=N").page
     assert sorted(page.evaluate(SEEN)) == sorted(AWKWARD)
     page.fill("#search", "script")
     page.click("#found a")
@@ -399,10 +404,38 @@ def test_a_script_that_gets_into_the_page_does_not_run(browser, addresses):
 
 
 @pytest.mark.parametrize(
-    "hash_", ["", "#at=9.9", "#at=x,y&by=1&cols=7&order=up&count=-1", "#at=0.0,0.0&by=0,0", "#page=none"]
+    "hash_",
+    [
+        "",
+        "#at.area=none",
+        "#at.area=a",
+        "#at=x,y&by.area=1&cols=7&order=up&count=-1",
+        "#by.area=&by.sex=",
+        "#page=none",
+    ],
 )
 def test_an_address_that_makes_no_sense_shows_the_start(visit, addresses, hash_):
     goes_to(visit(addresses["tables"] + hash_).page, "All records")
+
+
+def test_an_address_names_its_place_in_a_release_with_other_areas_in_another_order_too(visit, addresses, tmp_path):
+    page = visit(addresses["counts"]).page
+    page.click("#rows bdi:text-is('S')")
+    goes_to(page, "S")
+    page.click("#rows bdi:text-is('a')")
+    goes_to(page, "S / a")
+    hash_ = page.evaluate("location.hash")
+    assert hash_ == "#at.area=S&at.area=a"
+    later = pa.concat_tables(
+        [pa.table({"region": ["T", "S"], "town": ["a", "new"]}), TOWNS.take(pa.array([4, 3, 2, 1, 0]))]
+    )
+    tree = tt.Hierarchy.from_table(later, ["region", "town"])
+    made = tt.release_counts(TOWNS, tree, tt.Budget(epsilon=1), neighboring="add_remove")
+    for parts in (100_000, 5):
+        with pytest.MonkeyPatch.context() as smaller:
+            smaller.setattr(writing, "ONE_FILE", parts)
+            other = page_of(made.save(tmp_path / f"made{parts}"), tmp_path / f"page{parts}")
+        goes_to(visit(other.as_uri() + hash_).page, "S / a")
 
 
 def test_parts_are_loaded_when_they_are_shown(visit, addresses, folders):
@@ -420,8 +453,21 @@ def test_parts_are_loaded_when_they_are_shown(visit, addresses, folders):
 
 @pytest.mark.parametrize("kind", [*KINDS, "partly"])
 def test_a_page_in_parts_shows_what_the_one_file_shows(visit, addresses, kind):
-    places = {"contributions": [""], "counts": ["", "#at=1.1"], "group_sizes": ["", "#at=1.1"]}
-    for place in places.get(kind, ["", "#at=1.1,0.0", "#at=1.1,1.0", "#at=2.1,1.0"]):
+    of_flows = (
+        "",
+        "at.origin={1}",
+        "at.origin={1}&at.destination={0}",
+        "at.origin={0}&at.origin={2}&at.destination={0}",
+    )
+    places = {
+        "contributions": [""],
+        "counts": ["", "at.area=S"],
+        "group_sizes": ["", "at.area=S"],
+        "tables": ["", "at.area=S", "at.area=S&at.sex=f", "at.area=N&at.area=b&at.sex=f"],
+        "flows": [each.format("N", "S", "b") for each in of_flows],
+        "partly": [each.format("s0", "s1", "t1") for each in of_flows],
+    }
+    for place in (f"#{each}" for each in places[kind]):
         one, parts = (visit(addresses[name] + place).page for name in (kind, f"{kind} in parts"))
         parts.wait_for_selector(".columns, .single")
         assert parts.inner_text("h1") == one.inner_text("h1")

@@ -72,8 +72,8 @@ def export(
         tables: the levels to export; of tables, each as its name or as the levels that it was asked for by. By default
             all.
         alpha: intervals are to miss the true number with this probability; by default they are as stored, if they were.
-        boundaries: for `"geoparquet"`, by level: a GeoJSON or GeoParquet file, or `Boundaries`.
-        boundary_code: the property of these files that has the labels; by default it is named like the level.
+        boundaries: for `"geoparquet"`, by level: a GeoJSON, TopoJSON or GeoParquet file, or `Boundaries`.
+        boundary_code: the property of these files that has the labels; see `read_boundaries`.
         for_spreadsheets: in CSV, put an apostrophe before labels that a spreadsheet would take for a formula, a date or
             another number.
         thresholds: of the verdicts in the column `quality`, as in `Release.table`.

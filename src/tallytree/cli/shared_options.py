@@ -80,7 +80,7 @@ BoundariesOption = Annotated[
     typer.Option(
         "--boundaries",
         metavar="LEVEL=FILE",
-        help="For maps, the shapes of a level's areas: GeoJSON or GeoParquet. May be repeated.",
+        help="For maps, the shapes of a level's areas: GeoJSON, TopoJSON or GeoParquet. May be repeated.",
     ),
 ]
 BoundaryCodeOption = Annotated[
@@ -88,7 +88,7 @@ BoundaryCodeOption = Annotated[
     typer.Option(
         "--boundary-code",
         metavar="COLUMN",
-        help="The property of the shapes that has the areas' labels. If absent: named like the level.",
+        help="The property of the shapes that has the areas' labels. If absent: named like the level, or the id.",
     ),
 ]
 SetOption = Annotated[

@@ -1,38 +1,25 @@
 // The page: what the address asks for is loaded, and then shown. All that a view shows is in its address.
 
 const main = document.getElementById("main");
-let turn = 0,
-  state = null;
+let turn = 0;
 
-function stateOf(hash) {
-  const query = new URLSearchParams(hash.replace(/^#/, "")),
-    whole = (text) => (/^\d{1,15}$/.test(text || "") ? Number(text) : null);
-  const places = (query.get("at") || "").split(",").map((each) => each.split(".").map(whole));
-  const right =
-    places.length === sides.length &&
-    places.every(
-      (place, side) =>
-        place.length === 2 &&
-        place[0] !== null &&
-        place[0] <= sides[side].columns.length &&
-        place[1] !== null &&
-        place[1] < size(side, place[0]),
-    );
-  const at = right ? places.map((place, side) => (place[0] < sides[side].root ? [sides[side].root, 0] : place)) : all();
-  const by = (query.get("by") || "").split(",").map(whole);
-  const fine =
-    by.length === sides.length &&
-    by.every((each, side) => each !== null && each <= sides[side].columns.length && each >= at[side][0]);
-  const cols = query.has("cols") ? Number(query.get("cols")) : undefined;
+// The labels on the way to the places of an address, by side.
+const pathsOf = (query) => sides.map((side) => query.getAll(`at.${side.name}`).slice(0, side.columns.length));
+
+// The state of an address; the labels of the levels that its paths go down to are loaded.
+function stateOf(query) {
+  const places = pathsOf(query).map((path, side) => (path.length < sides[side].root ? all()[side] : placeAt(side, path)));
+  const at = places.includes(null) ? all() : places;
+  const by = sides.map((side) => side.columns.indexOf(query.get(`by.${side.name}`)) + 1);
+  const fine = by.every((each, side) => each >= at[side][0]) && !sameNamed(by, namedOf(at));
   return {
     places: at,
-    by: fine && !sameNamed(by, namedOf(at)) ? by : undefined,
-    cols: Number.isInteger(cols) && cols < sides.length ? cols : undefined,
+    by: fine ? by : undefined,
+    cols: query.has("cols") ? sides.findIndex((side) => side.name === query.get("cols")) : undefined,
     order: ORDERS.includes(query.get("order")) ? query.get("order") : usualOrder,
-    count: whole(query.get("count")) || PAGE,
+    count: /^\d{1,15}$/.test(query.get("count") || "") ? Number(query.get("count")) || PAGE : PAGE,
     log: query.get("log") === "1",
     cumulative: query.has("cumulative") ? query.get("cumulative") === "1" : undefined,
-    page: query.get("page") === "statement" ? "statement" : "",
   };
 }
 
@@ -206,9 +193,9 @@ function skeleton() {
 }
 
 async function show(moved) {
-  const mine = ++turn;
-  state = stateOf(location.hash);
-  if (state.page) {
+  const mine = ++turn,
+    query = new URLSearchParams(location.hash.replace(/^#/, ""));
+  if (query.get("page") === "statement") {
     document.title = `Privacy statement · ${about.title}`;
     main.replaceChildren(...[warning(), statementView()].flat().filter(Boolean));
   } else {
@@ -216,9 +203,11 @@ async function show(moved) {
       if (mine === turn) main.replaceChildren(skeleton());
     }, 150);
     try {
-      await loadAll(sides.flatMap((_, side) => labelParts(side, state.places[side][0])));
+      await loadAll(pathsOf(query).flatMap((path, side) => labelParts(side, path.length)));
       // What is listed of a place depends on how many nodes lie in it, which labels of finer levels say.
       if (sides.length > 1) await loadAll(everyLabel());
+      const state = stateOf(query);
+      await loadAll(state.places.flatMap(([named], side) => labelParts(side, named)));
       const layout = layoutOf(state);
       await loadAll(sides.length ? neededFor(state, layout) : ["table-0"]);
       if (mine !== turn) return;

@@ -6,13 +6,16 @@ const PAGE = 50,
 const ORDERS = ["number", "label"],
   usualOrder = about.statistic === "tables" ? "label" : "number";
 
+// An address names places, levels and sides by their labels and names: it is right for the next release, too.
 function hashOf(state, changes) {
   const next = { ...state, count: PAGE, page: "", ...changes };
   const query = new URLSearchParams();
   if (next.page) query.set("page", next.page);
-  query.set("at", next.places.map((place) => place.join(".")).join());
-  if (next.by) query.set("by", next.by.join());
-  if (next.cols !== undefined) query.set("cols", next.cols);
+  sides.forEach((side, number) => {
+    pathOf(number, next.places[number]).forEach((text) => query.append(`at.${side.name}`, text));
+    if (next.by) query.set(`by.${side.name}`, side.columns[next.by[number] - 1] ?? "");
+  });
+  if (next.cols !== undefined) query.set("cols", sides[next.cols]?.name ?? "");
   if (next.order !== usualOrder) query.set("order", next.order);
   if (next.count !== PAGE) query.set("count", next.count);
   if (next.log) query.set("log", 1);
