@@ -174,12 +174,12 @@ def boundary_files(given: Sequence[str]) -> dict[str, str]:
 
 
 def boundaries_of(
-    given: Sequence[str], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None
+    given: Sequence[str] | Mapping[str, Any], hierarchies: Mapping[str, Hierarchy], *, code: str | None = None
 ) -> dict[str, Boundaries]:
     """What `--boundaries LEVEL=FILE` names, by level, and the levels above, whose shapes follow.
 
     Args:
-        given: texts LEVEL=FILE.
+        given: texts LEVEL=FILE; or, by level, files or `Boundaries`.
         hierarchies: by the name of a level, the public tree that has it.
         code: the property with the labels, of all files.
 
@@ -187,13 +187,14 @@ def boundaries_of(
         ValueError: not of that form, a level twice, or as `read_boundaries`.
     """
     found: dict[str, Boundaries] = {}
-    for name, path in boundary_files(given).items():
+    for name, each in (given if isinstance(given, Mapping) else boundary_files(given)).items():
         if name not in hierarchies:
             raise ValueError(
                 f"boundaries: {name!r} is not one of the release's levels {', '.join(hierarchies)}; give LEVEL=FILE "
                 "with one of them"
             )
-        found[name] = read_boundaries(path, hierarchies[name], name, code=code)
+        known = isinstance(each, Boundaries)
+        found[name] = each if known else read_boundaries(each, hierarchies[name], name, code=code)
     for below in list(found.values()):
         above = below.above()
         while above is not None and above.level not in found:

@@ -190,6 +190,6 @@ def test_sides_with_the_same_labels_in_another_order_get_their_own_shapes(tmp_pa
         destinations=there, origin=["os", "oc"], destination=["ds", "dc"], budget=tt.Budget(epsilon=20),
         neighboring="add_remove", seed=1,
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"^boundaries: 'county' given, but the areas of .* have none"):
+    with pytest.raises(ValueError, match=r"^boundaries: 'county', 'state' given, but the areas of .* have none"):
         export(made, "geoparquet", tmp_path / "out", tables=[made.levels[-1]],
                boundaries={"county": tmp_path / "c.geojson"})  # fmt: skip

@@ -92,11 +92,8 @@ def flow_map(
     places = boundaries.frame.geometry.representative_point()
     labels = boundaries.frame["label"].tolist()
     shown = {*boundaries.drawn["node"]}
-    between = [
-        row
-        for row in values(flows)
-        if row["origin"] != row["destination"] and row["value"] > 0 and {row["origin"], row["destination"]} <= shown
-    ]
+    placed = [row for row in values(flows) if {row["origin"], row["destination"]} <= shown]
+    between = [row for row in placed if row["origin"] != row["destination"] and row["value"] > 0]
     largest = sorted(between, key=lambda row: -row["value"])[:MOST_FLOWS]
     lines = [
         {

@@ -14,7 +14,7 @@ from tallytree._derived.summed_totals import Totals
 from tallytree._solvers.tables.linear import NoisyTable, linear_estimate
 from tallytree._solvers.tables.marginals import Marginal
 from tallytree._solvers.tables.sums import AT_ONCE, sum_variances
-from tallytree._validate import safe_text
+from tallytree._validate import safe_text, text
 from tallytree.product import Attribute, Product
 from tallytree.release.intervals import UNBIASED
 from tallytree.release.statement import mechanism_code
@@ -81,9 +81,7 @@ class TableSums:
         """The variance of each of these: float64 (areas, sums)."""
         layout = self.view.layout
         zero = layout.impossible_cells(self.depth)
-        known = np.ones(layout.detail.cells, dtype=np.bool_)
-        if zero is not None:
-            known = ~zero[layout.detail.cell_of(layout.marginal(self.depth))]
+        known = True if zero is None else ~zero[layout.detail.cell_of(layout.marginal(self.depth))]
         precisions = fitted_precisions(self.view)
         exact = exact_level_of(self.view.statement, layout)
         leaves, offsets = self._members(self.finest, layout.areas_per_level[-1])
@@ -228,23 +226,23 @@ def labels_of(side: Attribute, refined: int, column: int) -> pa.Array:
 def chosen_areas(product: Product, table: Any, by: str | None) -> tuple[SummedAreas | None, dict[str, pa.Array]]:
     """The areas that sums are over, None for all, and the columns that name them.
 
-    Args:
-        product: the hierarchies; the areas are of the one whose columns the table has, or whose level `by` is.
-        table: of areas; None for all nodes of the level `by`, or for all.
-        by: the column of the table with the area of each row; without a table, a level.
+    They are those of a table, of the hierarchy whose columns it has; without a table all nodes of the level `by`.
 
     Raises:
         ValueError: no level of that name; a table with columns of several hierarchies, or as `read_areas`.
         TypeError: as `read_areas`.
     """
-    if table is None and by is None:
-        return None, {}
     if table is None:
-        side = next((each for each in product.attributes if by in each.columns), None)
+        if by is None:
+            return None, {}
+        name = text(by, "by", "the name of a column")
+        side = next((each for each in product.attributes if name in each.columns), None)
         if side is None:
             known = ", ".join(column for each in product.attributes for column in each.columns)
-            raise ValueError(f"by: {by!r} is no level of the hierarchies, which are {known}; or give a table of areas")
-        refined = side.columns.index(str(by)) + 1
+            raise ValueError(
+                f"by: {name!r} is no level of the hierarchies, which are {known}; or give a table of areas"
+            )
+        refined = side.columns.index(name) + 1
         return areas_of_level(side, refined), paths_of_level(side, refined)
     source = locate(table, ARGUMENT, public=True)
     there = {*column_names(source, ARGUMENT)}

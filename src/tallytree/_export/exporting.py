@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tallytree._boundaries import Boundaries
+from tallytree._boundaries import Boundaries, boundaries_of
 from tallytree._compute.whole_files import flush
 from tallytree._derived.records import records_of
 from tallytree._export.csv_files import write_csv_files
 from tallytree._export.duckdb_file import write_duckdb_file
-from tallytree._export.geoparquet_files import read_shapes, with_boundaries, write_geoparquet_files
+from tallytree._export.geoparquet_files import with_boundaries, write_geoparquet_files
 from tallytree._export.parquet_files import write_parquet_files
 from tallytree._export.records_file import dictionary_name, write_records
 from tallytree._export.sdmx_files import checked_agency, write_sdmx_files
@@ -24,6 +24,7 @@ from tallytree._validate import choice, path_text, require_packages
 from tallytree.release import HouseholdsRelease, Release
 from tallytree.release.files import building_folder, checked_table_file, require_writable
 from tallytree.release.quality import STANDARD, QualityThresholds
+from tallytree.release.view.sides import hierarchies_by_level
 
 FORMATS = ("csv", "xlsx", "parquet", "geoparquet", "duckdb", "sdmx", "records")
 _FILES = ("xlsx", "duckdb")
@@ -122,7 +123,9 @@ def export(
     shapes: dict[str, Boundaries] = {}
     every = chosen
     if to == "geoparquet":
-        shapes = read_shapes(chosen, boundaries or {}, boundary_code)
+        if not boundaries:
+            raise ValueError("boundaries: to='geoparquet' needs them: give LEVEL=FILE for the level of the areas")
+        shapes = boundaries_of(boundaries, hierarchies_by_level(opened.tree), code=boundary_code)
         chosen = with_boundaries(chosen, shapes, named=tables is not None)
     elif boundaries:
         raise ValueError(f"boundaries: they are for to='geoparquet', not for {to!r}; leave them out")

@@ -16,54 +16,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._boundaries import Boundaries, read_boundaries
+from tallytree._boundaries import Boundaries
 from tallytree._compute.arrays import IntArray
 from tallytree._compute.whole_files import flush
 from tallytree._export.dictionary import Column
 from tallytree._export.metadata_files import write_data_package
 from tallytree._export.tables import ExportedTable
-from tallytree.hierarchy import Hierarchy, decoded
+from tallytree.hierarchy import decoded
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.sides import TreeSide
 
 GEOMETRY = "geometry"
-
-
-def read_shapes(tables: Sequence[ExportedTable], given: Mapping[str, Any], code: str | None) -> dict[str, Boundaries]:
-    """The boundaries by level, and those of the levels above, which follow, as far as tables need them.
-
-    Args:
-        tables: what is to be exported.
-        given: by level, a file or `Boundaries`.
-        code: the property of the files that has the labels.
-
-    Raises:
-        ValueError: none are given, of an unknown level, or they do not match its labels.
-    """
-    if not given:
-        raise ValueError("boundaries: to='geoparquet' needs them: give LEVEL=FILE for the level of the areas")
-    hierarchies: dict[str, Hierarchy] = {}
-    for side in tables[0].sides:
-        for level in side.hierarchy.columns:
-            hierarchies.setdefault(level, side.hierarchy)
-    needed = {_level(side, table) for table in tables for side in table.sides if {*table.paths} & {*side.columns}}
-    found: dict[str, Boundaries] = {}
-    for level, each in given.items():
-        if level not in hierarchies:
-            known = ", ".join(hierarchies)
-            raise ValueError(f"boundaries: {level!r} is not one of the release's levels {known}; give one of them")
-        found[level] = (
-            each if isinstance(each, Boundaries) else read_boundaries(each, hierarchies[level], level, code=code)
-        )
-    for level in list(found):
-        levels, at = hierarchies[level].levels, found[level]
-        wanted = [levels.index(each) for each in needed - found.keys() if each in levels]
-        while any(depth < levels.index(at.level) for depth in wanted):
-            above = at.above()
-            if above is None:
-                break
-            at = found.setdefault(above.level, above)
-    return found
 
 
 def with_boundaries(

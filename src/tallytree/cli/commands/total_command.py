@@ -55,9 +55,7 @@ def total(
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN",
-            help="A column of AREAS that gives each row its area; for tables without AREAS, a level. If absent: one "
-            "total.",
+            metavar="COLUMN", help="A column of AREAS with each row's area; for tables without AREAS, a level."
         ),
     ] = None,
     where: Annotated[
