@@ -193,8 +193,8 @@ def boundaries_of(
                 f"boundaries: {name!r} is not one of the release's levels {', '.join(hierarchies)}; give LEVEL=FILE "
                 "with one of them"
             )
-        known = isinstance(each, Boundaries)
-        found[name] = each if known else read_boundaries(each, hierarchies[name], name, code=code)
+        tree = hierarchies[name]
+        found[name] = each if isinstance(each, Boundaries) else read_boundaries(each, tree, name, code=code)
     for below in list(found.values()):
         above = below.above()
         while above is not None and above.level not in found:
