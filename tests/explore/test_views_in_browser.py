@@ -10,7 +10,7 @@ import pytest
 
 import tallytree as tt
 from helpers.browser import CHROMIUM, Visit, chromium
-from helpers.explored import KINDS, TOWNS, explorer, page_of, towns
+from helpers.explored import KINDS, explorer, page_of, towns
 from helpers.partly_listed import partly_listed
 from tallytree._explore import writing
 
@@ -416,26 +416,6 @@ def test_a_script_that_gets_into_the_page_does_not_run(browser, addresses):
 )
 def test_an_address_that_makes_no_sense_shows_the_start(visit, addresses, hash_):
     goes_to(visit(addresses["tables"] + hash_).page, "All records")
-
-
-def test_an_address_names_its_place_in_a_release_with_other_areas_in_another_order_too(visit, addresses, tmp_path):
-    page = visit(addresses["counts"]).page
-    page.click("#rows bdi:text-is('S')")
-    goes_to(page, "S")
-    page.click("#rows bdi:text-is('a')")
-    goes_to(page, "S / a")
-    hash_ = page.evaluate("location.hash")
-    assert hash_ == "#at.area=S&at.area=a"
-    later = pa.concat_tables(
-        [pa.table({"region": ["T", "S"], "town": ["a", "new"]}), TOWNS.take(pa.array([4, 3, 2, 1, 0]))]
-    )
-    tree = tt.Hierarchy.from_table(later, ["region", "town"])
-    made = tt.release_counts(TOWNS, tree, tt.Budget(epsilon=1), neighboring="add_remove")
-    for parts in (100_000, 5):
-        with pytest.MonkeyPatch.context() as smaller:
-            smaller.setattr(writing, "ONE_FILE", parts)
-            other = page_of(made.save(tmp_path / f"made{parts}"), tmp_path / f"page{parts}")
-        goes_to(visit(other.as_uri() + hash_).page, "S / a")
 
 
 def test_parts_are_loaded_when_they_are_shown(visit, addresses, folders):
