@@ -124,6 +124,8 @@ def test_tables_whose_names_would_give_one_file_have_two(tmp_path):
     export(release, "parquet", tmp_path / "out")
     stems = sorted(path.stem for path in (tmp_path / "out").glob("*.parquet"))
     assert stems == ["A_B-3", "a_b", "a_b-2"]
+    export(release, "parquet", tmp_path / "one", tables=["A B"])  # a choice of tables changes no name
+    assert [path.stem for path in (tmp_path / "one").glob("*.parquet")] == ["A_B-3"]
     export(release, "duckdb", tmp_path / "out.duckdb")
 
 
