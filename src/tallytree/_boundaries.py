@@ -212,11 +212,12 @@ def keep_boundaries(folder: str | Path, boundaries: Mapping[str, Boundaries]) ->
     Raises:
         OSError: they cannot be written.
     """
+    if not boundaries:
+        return
     import geopandas
 
     place = Path(folder) / KEPT
-    if boundaries:
-        place.mkdir(exist_ok=True)
+    place.mkdir(exist_ok=True)
     for level, each in boundaries.items():
         named = geopandas.GeoDataFrame(each.paths.to_pandas(), geometry=each.frame.geometry)
         write_whole(place / f"{file_stem(level)}.parquet", named.to_parquet)
