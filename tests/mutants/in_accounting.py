@@ -5,6 +5,7 @@ from mutants.mutant import fault
 SENSITIVITY = "tests/accounting/test_sensitivity.py"
 HAND = f"{SENSITIVITY}::test_the_table_by_hand"
 SIZES = f"{SENSITIVITY}::test_group_sizes_move_by_exactly_what_the_table_says"
+KEPT = "tests/accounting/test_kept_values.py"
 ACCOUNTING = "tests/accounting/test_accounting.py"
 
 MUTANTS = [
@@ -155,6 +156,30 @@ MUTANTS = [
         "tests/accounting/test_pld.py::test_claims_cover_the_loss_summed_over_all_outcomes",
         "_float_down(scale), sensitivity=shift, value_discretization_interval",
         "_float_down(scale), sensitivity=1, value_discretization_interval",
+    ),
+    fault(
+        "a kept number of a privacy-loss distribution that is far too small and used",
+        f"{KEPT}::test_a_kept_number_that_is_far_too_small_is_not_used",
+        "if kept is None or not self._is_plausible(epsilon, kept):",
+        "if kept is None:",
+    ),
+    fault(
+        "a kept number of another plan that is used",
+        f"{KEPT}::test_the_file_of_another_plan_is_not_taken_for_this_one",
+        "if self._text(answers) == text:",
+        "if answers:",
+    ),
+    fault(
+        "a ledger charged by kept numbers",
+        f"{KEPT}::test_a_damaged_number_cannot_understate_what_a_ledger_is_charged",
+        "self.plan.check_without_kept()",
+        "self.plan.spent",
+    ),
+    fault(
+        "what a ledger is charged computed of kept numbers",
+        f"{KEPT}::test_a_damaged_number_cannot_understate_what_a_ledger_is_charged",
+        "computed = _composition(mechanisms, delta).computed_delta_at(_float_down(epsilon))",
+        "computed = float(_composition(mechanisms, delta).deltas_at(np.array([_float_down(epsilon)]))[0])",
     ),
     fault(
         "ε by losses understated by a twentieth",
