@@ -292,12 +292,13 @@ def said_by_the_program(folder, monkeypatch):
         (place / "spec.yaml").write_text(SPEC)
         words = ["tallytree", "release", str(place / "spec.yaml"), "--out", str(place / "out"), "--csv"]
         monkeypatch.setattr(sys, "argv", [*words, "-v", "--log-format", "json"])
-        with forced(book), clock_stopped(), monkeypatch.context() as streams, pytest.raises(SystemExit) as ended:
-            for name in ("stdout", "stderr"):
-                streams.setattr(sys, name, io.StringIO())
-            shown = sys.stdout, sys.stderr
-            main()
-        found = {name: stream.getvalue().encode() for name, stream in zip(("out", "err"), shown, strict=True)}
+        shown = {"stdout": io.StringIO(), "stderr": io.StringIO()}
+        with forced(book), clock_stopped(), monkeypatch.context() as streams:
+            for name, stream in shown.items():
+                streams.setattr(sys, name, stream)
+            with pytest.raises(SystemExit) as ended:
+                main()
+        found = {name: stream.getvalue().encode() for name, stream in shown.items()}
         found |= {str(each.relative_to(place)): each.read_bytes() for each in (place / "out").rglob("*.*")}
         found = {name: TIME.sub(b"", text.replace(str(place).encode(), b"")) for name, text in found.items()}
         said.append({"exit code": str(ended.value.code or 0).encode(), **found})
@@ -308,7 +309,7 @@ def said_by_the_program(folder, monkeypatch):
 
 def test_the_program_writes_the_same_and_ends_alike(tmp_path, monkeypatch):
     first, second = said_by_the_program(tmp_path, monkeypatch)
-    assert b"tabulate" in first["err"]
+    assert b"tabulate" in first["stderr"]
     assert "out/tables/c.csv" in first
     assert first["exit code"] == b"0"
     assert differences(first, second) == []
@@ -322,7 +323,7 @@ def test_a_program_that_writes_a_true_number_is_found(tmp_path, truth, monkeypat
         return reconcile(self, *given, **more)
 
     monkeypatch.setattr(PlannedCounts, "reconcile", talkative)
-    assert differences(*said_by_the_program(tmp_path, monkeypatch)) == ["err differs"]
+    assert differences(*said_by_the_program(tmp_path, monkeypatch)) == ["stderr differs"]
 
 
 @pytest.mark.parametrize("odd", [0, 1])
