@@ -218,6 +218,19 @@ MUTANTS = [
         "single, together = shown(1), shown(1)",
     ),
     fault(
+        "an epsilon of 500 without a warning",
+        "tests/release/test_risk_statement.py::"
+        "test_a_release_that_protects_weakly_says_first_what_an_attacker_finds_out",
+        "if epsilon > MOST_EPSILON:",
+        "if epsilon > 100 * MOST_EPSILON:",
+    ),
+    fault(
+        "a delta above 1 per record without a warning",
+        "tests/release/test_risk_statement.py::test_a_delta_above_1_per_record_of_a_public_total_is_too_large",
+        "(1 / total, f",
+        "(1.0, f",
+    ),
+    fault(
         "a risk of attacks that is understated",
         "tests/accounting/test_risk.py::test_pure_privacy_has_the_trade_off_of_its_definition",
         "return rounded_up(max(alpha, min(found)))",
