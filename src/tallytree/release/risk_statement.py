@@ -35,10 +35,7 @@ def risk_statement(plan: Plan, statement: Mapping[str, Any]) -> dict[str, Any]:
             f"The attacker guesses {_guessed(statement)}, from all that is published, where both cases have the same "
             "invariants."
         ),
-        "rates": [
-            {"false_positive_rate": each.false_positive_rate, "true_positive_rate": each.true_positive_rate}
-            for each in rates
-        ],
+        "rates": [dict(vars(each)) for each in rates],
         "summary": (
             f"An attacker who knows all other records has at most {first[0]} true positives at {first[1]} false "
             f"positives{more}."
@@ -68,12 +65,11 @@ def weak_protection(statement: Mapping[str, Any], total: int | None = None) -> d
     if not reasons:
         return {}
     blind, found = of_hundred(statement)
-    return {
-        WARNING: (
-            f"WEAK PROTECTION: an attacker who knows all other records, and accepts {blind} false suspicions in 100, "
-            f"finds out in up to {found} of 100 cases {_guessed(statement)}; {', and '.join(reasons)}."
-        )
-    }
+    said = (
+        f"WEAK PROTECTION: an attacker who knows all other records, and accepts {blind} false suspicions in 100, finds "
+        f"out in up to {found} of 100 cases {_guessed(statement)}; {', and '.join(reasons)}."
+    )
+    return {WARNING: said}
 
 
 def public_total(statement: Mapping[str, Any], tables: Mapping[str, LevelTable]) -> int | None:

@@ -98,11 +98,6 @@ def _first_difference(one: bytes, other: bytes) -> str:
     return next((f": {mine!r} and {theirs!r}" for mine, theirs in lines if mine != theirs), "")
 
 
-def refused(shown: Mapping[str, bytes]) -> bool:
-    """Whether there was an error in place of a release."""
-    return "error" in shown
-
-
 def _of_release(release: Release) -> dict[str, bytes]:
     """The tables and texts that a user of the library sees."""
     found = {

@@ -20,7 +20,7 @@ from tallytree.lab.replay.answers import Book, Run, forced
 from tallytree.lab.replay.choice import Choice
 from tallytree.lab.replay.configurations import random_pair
 from tallytree.lab.replay.pair import NEW_LEDGER, Pair
-from tallytree.lab.replay.published import differences, keys_shown, refused, shown_by
+from tallytree.lab.replay.published import differences, keys_shown, shown_by
 from tallytree.lab.replay.stated import contradictions
 from tallytree.ledger import Ledger
 from tallytree.release import Release
@@ -128,7 +128,7 @@ def compare_pair(pair: Pair, *, widely: bool = False) -> tuple[list[str], bool]:
         book.first, book.cut = False, pair.cuts[1]
         second, other = _shown(pair, pair.second, book, Path(place) / "2", statements, widely=widely)
     found = [*differences(first, second), *keys_shown(first, book.keys), *keys_shown(second, book.keys)]
-    if refused(first) or refused(second):
+    if "error" in {*first, *second}:
         return found, True
     return [*found, *one.faults, *other.faults, *contradictions(statements[0], one, other)], False
 
