@@ -137,7 +137,7 @@ def check(
 
         loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options, revises=revises)
         planned = loaded.check()
-        statement = planned.statement | planned.risk()
+        statement = {**planned.statement, **planned.risk()}
         statement = described_statement(weak_protection(statement) | statement, planned.arguments.description)
         console = open_console()
         errors = None if statement["max_contributions"] == AUTO else expected_errors(planned)
