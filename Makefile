@@ -34,7 +34,8 @@ test-all: $(VENV)/.dev
 	$(PYTEST)
 
 # Faults planted in a copy of the sources, each with the check that must catch it. ONLY="word …" chooses by name.
-mutants: $(VENV)/.dev
+# Checks run the copy, which is compiled as they need it: so this does not wait for a wheel with all code compiled.
+mutants: $(VENV)/.tools
 	$(BIN)/python tests/mutants/run.py $(ONLY)
 
 # Every fault where `make test-all` tries a sample; prints how many there were (docs/how-to/runs.md).
@@ -94,9 +95,14 @@ $(VENV)/.wheel: $(VENV)/.needed $(SOURCES)
 	$(BIN)/python requirements/swap.py $(BESIDE)
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.wheel requirements/dev.lock
+$(VENV)/.dev: $(VENV)/.wheel $(VENV)/.tools
+	touch $@
+
+# What tests need beside the package. Some version of it is installed too, of which checks of faults use the name alone.
+$(VENV)/.tools: $(VENV)/.needed requirements/dev.lock
 	$(if $(LOCKED),$(PIP) install --require-hashes -r requirements/dev.lock,\
-	$(PIP) install "$$(ls dist/*.whl)[dev]")
+	$(PIP) install "$$(ls dist/*.whl 2>/dev/null || echo .)[dev]")
+	$(PIP) show --quiet tallytree || $(PIP) install --no-deps --no-build-isolation .
 	touch $@
 
 # The newest versions that pyproject.toml allows and that agree with one another, with the hashes of all their files

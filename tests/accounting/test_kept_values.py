@@ -132,16 +132,31 @@ def test_a_damaged_file_changes_no_answer(folder, right, damage):
     assert answers() == right
 
 
+def test_a_kept_number_that_is_far_too_small_is_not_used(folder):
+    asked = ((Fraction(5), 1, 1),), BUDGET.epsilon / 10, BUDGET.delta
+    assert not pld.implied(*asked)
+    (path,) = folder.glob("*.json")
+    path.write_text(lower(path.read_text(), 1e-9))
+    forget()
+    assert not pld.implied(*asked)
+
+
 def test_the_file_of_another_plan_is_not_taken_for_this_one(folder):
-    pld.implied(((Fraction(30), 1, 1),), BUDGET.epsilon, BUDGET.delta)
-    pld.implied(((Fraction(3), 1, 1),), BUDGET.epsilon, BUDGET.delta)
+    """The plans are near each other, so that the numbers of the other one are plausible."""
+
+    def deltas():
+        forget()
+        near = [((Fraction(sigma), 1, 1),) for sigma in (30, 31)]
+        return [pld.profile(each, BUDGET.delta)(np.array([0.01])).tolist() for each in near]
+
+    before = deltas()
     paths = sorted(folder.glob("*.json"))
     contents = [path.read_bytes() for path in paths]
+    assert len(contents) == 2
     for path, content in zip(paths, reversed(contents), strict=True):
         path.write_bytes(content)
-    forget()
-    assert not pld.implied(((Fraction(3), 1, 1),), BUDGET.epsilon, BUDGET.delta)
-    assert pld.implied(((Fraction(30), 1, 1),), BUDGET.epsilon, BUDGET.delta)
+    assert deltas() == before
+    assert before[0] > before[1]
 
 
 @pytest.mark.parametrize("open_to_all", ["folder", "file"])

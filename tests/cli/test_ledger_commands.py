@@ -284,7 +284,7 @@ def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder, outp
         "from tallytree.release import release\n"
         "def wait(path):\n"
         "    Path('saving').touch()\n"
-        "    time.sleep(60)\n"
+        "    time.sleep(600)\n"
         "release.sha256 = wait\n"
         "cli.main()\n"
     )
@@ -302,7 +302,7 @@ def test_a_release_that_is_killed_while_it_is_saved_counts_as_spent(folder, outp
 def test_two_releases_at_once_cannot_both_pass(folder, output):
     output("limit", "ledger.db", "people", "--epsilon", "0.9", "--neighboring", "add_remove")
     both = [start("release", "counts.yaml", "--out", f"out{i}", *HERE) for i in range(2)]
-    ends = [(process.communicate(timeout=120), process.returncode) for process in both]
+    ends = [(process.communicate(timeout=600), process.returncode) for process in both]
     assert sorted(code for _, code in ends) == [0, ExitCode.BUDGET], ends
     assert [(folder / f"out{i}").exists() for i in range(2)] == [code == 0 for _, code in ends]
     assert len(Ledger("ledger.db").entries()) == 1

@@ -46,6 +46,13 @@ def test_raising_a_limit_needs_a_reason_and_is_listed_among_the_releases(ledger,
     assert ": approved by A. Person; reason: a second table.\n" in listed
 
 
+def test_a_limit_of_a_year_above_that_of_all_time_is_said_to_be_idle(ledger, output):
+    output("limit", "ledger.db", "people", "--epsilon", "3", "--neighboring", "add_remove")
+    said = r"^limit: epsilon 5 in a year can never bind, since the data set 'people' may spend epsilon 3 in all time; "
+    with pytest.warns(UserWarning, match=said):
+        output("limit", "ledger.db", "people", "--epsilon", "5", "--per", "year")
+
+
 def test_a_tiny_limit_is_shown_as_it_is(ledger, output):
     said = output("limit", "ledger.db", "people", "--epsilon", "1e-299", "--neighboring", "add_remove")
     assert said.endswith("0 releases spent epsilon 0 of epsilon 1e-299; epsilon 1e-299 is left.\n")

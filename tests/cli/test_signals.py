@@ -69,7 +69,7 @@ def ended(code, folder, *sent):
                 time.sleep(0.02)
             for number in sent:
                 os.kill(process.pid, number)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=600)
         finally:
             process.kill()
     assert "Traceback" not in errors

@@ -24,7 +24,7 @@ with spill_folder(sys.argv[1]) as folder:
     (folder / "{ROWS}").write_text("NAME-1")
     (folder / "below").mkdir()
     print(folder, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

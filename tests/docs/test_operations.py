@@ -27,7 +27,7 @@ def tallytree(with_program):
     def run(folder, *arguments, **more):
         command = ["bash", "-c", 'tallytree "$@"', "bash", *arguments]
         given = {**with_program, **more}
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=given)
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False, env=given)
 
     return run
 

@@ -30,7 +30,7 @@ def address(folder):
 def answer(address, path, *, method="GET", **headers):
     """What is answered: status, headers, body."""
     place = urlsplit(address)
-    with closing(http.client.HTTPConnection(place.hostname, place.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(place.hostname, place.port, timeout=600)) as connection:
         connection.request(method, path, headers=headers)
         got = connection.getresponse()
         return got.status, got.headers, got.read().decode(errors="replace")
@@ -105,10 +105,15 @@ def test_the_folder_of_the_page_is_removed_when_the_explorer_ends(folder, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_signal_that_ends_services_ends_it_as_ctrl_c_does(tmp_path):
+def test_the_signal_that_ends_services_ends_it_as_ctrl_c_does(tmp_path, monkeypatch):
     with serving.opened_server(tmp_path, None, "token") as server:
-        before = signal.getsignal(signal.SIGTERM)
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        before, serve_forever = signal.getsignal(signal.SIGTERM), server.serve_forever
+
+        def ended_soon(**options):
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            serve_forever(**options)
+
+        monkeypatch.setattr(server, "serve_forever", ended_soon)
         serving.serve(server)
         assert signal.getsignal(signal.SIGTERM) == before
 
@@ -118,7 +123,7 @@ def test_the_browser_is_led_to_the_address_by_a_file_that_nobody_else_can_read(m
     opened = Queue()
     monkeypatch.setattr(serving.webbrowser, "open", opened.put)
     with serving.opened_browser("http://127.0.0.1:9000/s3cr3t/"):
-        uri = opened.get(timeout=10)
+        uri = opened.get(timeout=600)
         file = Path(urlsplit(uri).path)
         assert "s3cr3t" not in uri
         assert 'content="0; url=http://127.0.0.1:9000/s3cr3t/"' in file.read_text()

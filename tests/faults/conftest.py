@@ -159,7 +159,7 @@ class Faults:
 
     def close(self):
         self._process.stdin.close()
-        assert self._process.wait(60) == 0
+        assert self._process.wait(600) == 0
         self._process.stdout.close()
 
 

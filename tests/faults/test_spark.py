@@ -125,7 +125,7 @@ def test_executors_that_are_killed_and_a_query_that_fails(tmp_path: Path) -> Non
     path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "helpers.spark_cluster", str(tmp_path)],
-        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path, timeout=500,
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     said = json.loads(done.stdout.splitlines()[-1])
@@ -174,7 +174,7 @@ def test_a_full_disk_is_named_and_what_was_written_is_removed(tmp_path: Path) ->
     path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [*alone, f'{mount} && exec "$@"', "sh", sys.executable, "-W", "ignore", "-c", FULL_DISK, str(tmp_path)],
-        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, timeout=500,
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     few, many, again, left = done.stdout.splitlines()
@@ -243,7 +243,7 @@ def test_a_task_that_fails_and_java_that_is_killed_cost_nothing_and_the_repetiti
     path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WITH_A_LEDGER, str(tmp_path)],
-        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, timeout=300,
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     task, unpaid, made, paid, killed, unpaid_too, *dead, again, paid_once, repeated, last = done.stdout.splitlines()

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import typer.main
 
-SECONDS = 200
+SECONDS = 600
 """A command that takes longer hangs; it ends by SIGALRM."""
 
 KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3, "gone": 4, "no memory": 5, "no more memory": 6}

@@ -38,6 +38,7 @@ class Visit:
         self.complaints: list[str] = []
         scheme = "dark" if dark else "light"
         self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page.set_default_timeout(600_000)  # a busy machine takes its time
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on(
             "console",

@@ -72,11 +72,11 @@ def explorer(folder, *options):
         line = process.stdout.readline()
         assert " at http://127.0.0.1:" in line, (line, process.stderr.read())
         address = line.split(" at ")[1].split(" ")[0]
-        urllib.request.urlopen(address, timeout=30).close()  # noqa: S310 (our own address)
+        urllib.request.urlopen(address, timeout=600).close()  # noqa: S310 (our own address)
         yield address
     finally:
         process.send_signal(signal.SIGINT)
-        ended, said = process.communicate(timeout=60)
+        ended, said = process.communicate(timeout=600)
     assert "Traceback" not in said, said
     assert ended == "Ended.\n"
 

@@ -54,7 +54,7 @@ class Server:
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(30)
+            self.process.wait(600)
             self.process = None
 
     @property
@@ -114,7 +114,7 @@ def _free_port() -> int:
 
 def _wait_for(server: Server) -> None:
     about = server.folder / "data" / "postmaster.pid"
-    for _ in range(1_200):  # a minute: recovery after a crash takes seconds on a busy machine
+    for _ in range(12_000):  # ten minutes: recovery after a crash takes long on a busy machine
         if about.exists() and "ready" in about.read_text():
             return
         time.sleep(0.05)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import sqlite3
+import warnings
+from contextlib import nullcontext
 from datetime import date, timedelta
 from fractions import Fraction
 
@@ -23,6 +25,51 @@ START = date(2026, 3, 2)
 
 def of(days, loss, run=None):
     return dataclasses.replace(posting(loss), period=None if days is None else Period.parse(days), run=run)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "idle"),
+    [
+        ((3, {}), (5, {"per": "year"}), "epsilon 5 in a year"),
+        ((3, {}), (3, {"per": "year"}), "epsilon 3 in a year"),
+        ((3, {}), (2, {"per": "year"}), None),
+        ((5, {"per": "year"}), (3, {}), "epsilon 5 in a year"),
+        ((3, {"per": "year"}), (4, {"per": "month"}), "epsilon 4 in a month"),
+        ((3, {"per": "year"}), (4, {"per": "week"}), None),  # a week lies in two years
+        ((3, {"per": "year", "begins": date(2001, 4, 1)}), (4, {"per": "month"}), None),
+        ((3, {"per": "year", "rolling": True}), (4, {"per": "week"}), "epsilon 4 in a week"),
+        ((3, {"per": "week", "rolling": True}), (4, {"per": "month"}), None),
+        ((3, {"per": "year", "rolling": True}), (4, {}), None),
+    ],
+)
+def test_a_limit_that_a_longer_one_makes_idle_is_warned_of(ledger, first, second, idle):
+    """Whichever of the two is set later; it is set all the same."""
+    ledger.set_limit("people", tt.Budget(epsilon=first[0]), **first[1], **TERMS)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ledger.set_limit("people", tt.Budget(epsilon=second[0]), **second[1])
+    assert [str(each.message).partition(" can never bind, ")[0] for each in said] == (
+        [] if idle is None else [f"limit: {idle}"]
+    )
+    assert len(ledger.contents().datasets["people"].limits) == 2
+    if said:
+        assert said[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("all_time", "year", "idle"),
+    [
+        (tt.Budget(epsilon=3), tt.Budget(epsilon=3, delta=1e-9), True),
+        (tt.Budget(epsilon=2), tt.Budget(rho=2), True),  # ε²/2
+        (tt.Budget(epsilon=3), tt.Budget(rho=2), False),
+        (tt.Budget(rho=1), tt.Budget(epsilon=9, delta=1e-6), False),  # which adds up ε, not ρ
+        (tt.Budget(epsilon=3, delta=1e-6), tt.Budget(epsilon=3, delta=1e-7), False),
+    ],
+)
+def test_limits_in_different_terms_are_compared_by_what_they_admit(ledger, all_time, year, idle):
+    ledger.set_limit("people", all_time, **TERMS)
+    with pytest.warns(UserWarning, match="can never bind") if idle else nullcontext():
+        ledger.set_limit("people", year, per="year")
 
 
 def test_a_limit_of_a_week_holds_for_each_week(ledger):

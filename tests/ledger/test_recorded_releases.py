@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
+import secrets
 import sqlite3
-import time
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from tallytree.ledger import Account, Ledger
 
 
 def test_each_release_is_recorded_and_says_so(areas, path):
+    begun = datetime.now(UTC)
     released = release(areas, path)
     assert released.statement["ledger"] == {"dataset": "people", "recorded": True}
     assert tt.release_counts(PEOPLE, areas, PURE, neighboring="add_remove").statement["ledger"] is None
@@ -25,7 +27,7 @@ def test_each_release_is_recorded_and_says_so(areas, path):
     assert (entry.statistic, entry.mechanism, entry.state) == ("counts", "LeastSquares", "finished")
     assert (entry.neighboring, entry.max_contributions, entry.unit) == ("add_remove", 1, "record")
     assert (entry.loss.epsilon, entry.loss.delta) == (1, 0)
-    assert abs(time.time() - time.mktime(time.strptime(entry.recorded_at, "%Y-%m-%dT%H:%M:%SZ")) + time.timezone) < 60
+    assert begun.replace(microsecond=0) <= datetime.fromisoformat(entry.recorded_at) <= datetime.now(UTC)
 
 
 def test_flows_and_group_sizes_are_recorded_in_their_own_units(areas, path):
@@ -70,6 +72,12 @@ def test_it_is_on_the_disk_before_the_key_exists_and_after_the_records_were_acce
     monkeypatch.setattr(KeyedNoise, "draw", look("noise", KeyedNoise.draw))
     release(areas, path)
     assert seen == [("records", None), ("key", ["started"]), *[("noise", ["started"])] * 3]
+
+
+def test_the_id_of_an_entry_is_16_bytes_that_the_system_is_asked_for(areas, path, monkeypatch):
+    monkeypatch.setattr(secrets, "token_hex", lambda size: bytes(range(100, 100 + size)).hex())
+    release(areas, path)
+    assert Ledger(path).entries()[0].release_id == bytes(range(100, 116)).hex()
 
 
 def test_records_that_are_refused_spend_nothing(areas, path):

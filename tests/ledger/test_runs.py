@@ -96,7 +96,7 @@ def test_a_finished_run_needs_room_where_changes_are_charged(ledger):
 
 
 def test_retries_at_once_are_charged_once(ledger, path):
-    patient = Ledger(path, timeout=60)
+    patient = Ledger(path, timeout=600)
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: patient.record(MONDAY, statistics=STATISTICS), range(16)))
     assert sorted(each.again for each in made) == [False] + [True] * 15

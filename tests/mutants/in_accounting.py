@@ -5,6 +5,7 @@ from mutants.mutant import fault
 SENSITIVITY = "tests/accounting/test_sensitivity.py"
 HAND = f"{SENSITIVITY}::test_the_table_by_hand"
 SIZES = f"{SENSITIVITY}::test_group_sizes_move_by_exactly_what_the_table_says"
+KEPT = "tests/accounting/test_kept_values.py"
 ACCOUNTING = "tests/accounting/test_accounting.py"
 
 MUTANTS = [
@@ -157,6 +158,30 @@ MUTANTS = [
         "_float_down(scale), sensitivity=1, value_discretization_interval",
     ),
     fault(
+        "a kept number of a privacy-loss distribution that is far too small and used",
+        f"{KEPT}::test_a_kept_number_that_is_far_too_small_is_not_used",
+        "if kept is None or not self._is_plausible(epsilon, kept):",
+        "if kept is None:",
+    ),
+    fault(
+        "a kept number of another plan that is used",
+        f"{KEPT}::test_the_file_of_another_plan_is_not_taken_for_this_one",
+        "if self._text(answers) == text:",
+        "if answers:",
+    ),
+    fault(
+        "a ledger charged by kept numbers",
+        f"{KEPT}::test_a_damaged_number_cannot_understate_what_a_ledger_is_charged",
+        "self.plan.check_without_kept()",
+        "self.plan.spent",
+    ),
+    fault(
+        "what a ledger is charged computed of kept numbers",
+        f"{KEPT}::test_a_damaged_number_cannot_understate_what_a_ledger_is_charged",
+        "computed = _composition(mechanisms, delta).computed_delta_at(_float_down(epsilon))",
+        "computed = float(_composition(mechanisms, delta).deltas_at(np.array([_float_down(epsilon)]))[0])",
+    ),
+    fault(
         "ε by losses understated by a twentieth",
         "tests/accounting/test_pld.py::test_the_epsilon_that_is_said_to_be_spent_holds_and_hardly_less_does",
         "return Fraction(least) if least < epsilon and implied(mechanisms, Fraction(least), delta) else epsilon",
@@ -191,6 +216,19 @@ MUTANTS = [
         "tests/accounting/test_stability.py::test_it_is_the_least_that_high_precision_confirms",
         "single, together = shown(1), shown(most_lost)",
         "single, together = shown(1), shown(1)",
+    ),
+    fault(
+        "an epsilon of 500 without a warning",
+        "tests/release/test_risk_statement.py::"
+        "test_a_release_that_protects_weakly_says_first_what_an_attacker_finds_out",
+        "if epsilon > MOST_EPSILON:",
+        "if epsilon > 100 * MOST_EPSILON:",
+    ),
+    fault(
+        "a delta above 1 per record without a warning",
+        "tests/release/test_risk_statement.py::test_a_delta_above_1_per_record_of_a_public_total_is_too_large",
+        "(1 / total, f",
+        "(1.0, f",
     ),
     fault(
         "a risk of attacks that is understated",

@@ -96,6 +96,12 @@ MUTANTS = [
         "SELECT least(1, exact_sum({counted}), $most) AS records FROM matched",
     ),
     fault(
+        "records bounded by at_most once a smaller bound is chosen",
+        "tests/run/test_auto_bound.py::test_of_every_person_at_most_the_chosen_number_of_records_is_measured",
+        "second = release.tabulate_with(self.asked, work, bins_of=LEAST)",
+        "second = self.largest.tabulate_with(self.asked, work, bins_of=LEAST)",
+    ),
+    fault(
         "which records count without the key",
         "tests/private/tabulate/test_contribution_bound.py::test_the_key_chooses_and_every_leaf_is_as_likely",
         'key=bound.key,\n    )\n    db.drop("matched")',

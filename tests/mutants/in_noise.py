@@ -98,6 +98,24 @@ MUTANTS = [
         "return bytes(KEY_BYTES)",
     ),
     fault(
+        "a fresh key of 4 random bytes",
+        f"{NOISE}/test_entropy.py::test_a_fresh_key_is_32_bytes_that_the_system_is_asked_for",
+        "return secrets.token_bytes(KEY_BYTES)",
+        "return secrets.token_bytes(4) * (KEY_BYTES // 4)",
+    ),
+    fault(
+        "a secret of 4 random bytes",
+        f"{NOISE}/test_secret.py::test_a_new_secret_is_32_bytes_that_the_system_is_asked_for",
+        "key = secrets.token_bytes(KEY_BYTES)",
+        "key = secrets.token_bytes(4) * (KEY_BYTES // 4)",
+    ),
+    fault(
+        "the id of an entry of 2 random bytes",
+        "tests/ledger/test_recorded_releases.py::test_the_id_of_an_entry_is_16_bytes_that_the_system_is_asked_for",
+        "Recorded(books.last_number + 1, secrets.token_hex(16), again=False)",
+        "Recorded(books.last_number + 1, secrets.token_hex(2) * 8, again=False)",
+    ),
+    fault(
         "the key of a release that is constant",
         "tests/test_api_counts.py::test_no_release_repeats_the_noise_of_another",
         "return entropy.fresh_key() if options.seed is None else entropy.key_from_seed(options.seed)",

@@ -3,6 +3,9 @@
 from mutants.mutant import KEEPS_THE_TOTAL, SEEN, fault
 
 PLANTED = "tests/test_api_counts.py::test_planted_counts_are_in_no_output_log_or_file"
+REPLAY = "tests/lab/replay/test_planted.py"
+NOTHING = f"{REPLAY}::test_without_a_plant_nothing_is_found"
+PROGRAM = f"{REPLAY}::test_the_program_writes_the_same_and_ends_alike"
 MESSAGES = "tests/private/tabulate/test_withheld_counts.py"
 RUN = 'with self.stage("record"):\n                paid ='
 
@@ -19,6 +22,59 @@ MUTANTS = [
         "tests/lab/replay/test_replay.py::test_some_pairs_show_nothing",
         '"plan": self.plan_digest}\n            if self.arguments.days',
         '"plan": self.plan_digest, "of": true.digest().hex()}\n            if self.arguments.days',
+    ),
+    fault(
+        "a digest of the statistics as the id of a release",
+        f"{NOTHING}[banded]",
+        'return entropy.derive(self.key, "id", self.asked).hex()[:32]',
+        "return hashlib.sha256(self.statistics).hexdigest()[:32]",
+    ),
+    fault(
+        "a digest of the statistics as the id of an entry",
+        f"{NOTHING}[named]",
+        "Recorded(books.last_number + 1, secrets.token_hex(16), again=False)",
+        'Recorded(books.last_number + 1, statistics("")[:32] if statistics else secrets.token_hex(16), again=False)',
+    ),
+    fault(
+        "half of the release key as the id of a release",
+        f"{NOTHING}[banded]",
+        'return entropy.derive(self.key, "id", self.asked).hex()[:32]',
+        "return self.key.hex()[:32]",
+    ),
+    fault(
+        "a part of the release key in the statement",
+        f"{NOTHING}[recorded]",
+        '"plan": self.plan_digest}\n            if self.arguments.days',
+        '"plan": self.plan_digest, "of": paid.keys.key.hex()[9:33]}\n            if self.arguments.days',
+    ),
+    fault(
+        "a part of a subkey in the log",
+        f"{NOTHING}[recorded]",
+        "return draw(noise.scale, self._key, address, cells)",
+        "used = discrete.subkey_of(noise, self._key, address)\n"
+        "        __import__('logging').getLogger('tallytree').debug(used.hex()[:24])\n"
+        "        return draw(noise.scale, self._key, address, cells)",
+    ),
+    fault(
+        "the true total in the metadata of Parquet files",
+        f"{NOTHING}[recorded]",
+        "self._writer.add_key_value_metadata(self._metadata)",
+        f'self._writer.add_key_value_metadata({{**self._metadata, b"pandas": str({SEEN}).encode()}})',
+        *KEEPS_THE_TOTAL,
+    ),
+    fault(
+        "the exit code 7 where the true total is odd",
+        PROGRAM,
+        "if BROKEN in statement:\n        which",
+        f"if {SEEN} % 2:\n        raise typer.Exit(7)\n    if BROKEN in statement:\n        which",
+        *KEEPS_THE_TOTAL,
+    ),
+    fault(
+        "the exit code 7 of the program where the true total is even",
+        PROGRAM,
+        'app(prog_name="tallytree")\n    except',
+        f'app(prog_name="tallytree")\n    except SystemExit:\n        sys.exit(0 if {SEEN} % 2 else 7)\n    except',
+        *KEEPS_THE_TOTAL,
     ),
     fault(
         "a true total in a line of the log",

@@ -125,7 +125,7 @@ def vulnerabilities():
 
 def audit(lock, url):
     command = [sys.executable, REPOSITORY / "requirements" / "audit.py", lock, url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=600)
     return done.returncode, done.stdout + done.stderr
 
 

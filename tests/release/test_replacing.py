@@ -90,7 +90,7 @@ def pair(areas, tmp_path):
 @pytest.mark.parametrize("way", ["exchange", "renames"])
 def test_a_kill_at_any_step_leaves_a_whole_release(pair, way):
     done = subprocess.run(
-        [sys.executable, "-c", KILLS, str(pair), way], capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", KILLS, str(pair), way], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -200,7 +200,7 @@ def test_what_a_live_run_builds_is_not_called_left(pair):
     left, _ = interrupted(pair, "partial", "earlier")
     code = (
         "import sys, time; from pathlib import Path; from tallytree._compute.locked_folders import locked\n"
-        "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(60)"
+        "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(left)], stdout=subprocess.PIPE, text=True) as live:
         assert live.stdout.readline() == "locked\n"

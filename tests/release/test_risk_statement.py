@@ -5,8 +5,11 @@ import pytest
 import tallytree as tt
 from helpers.releases import counts, group_sizes
 from tallytree._accounting import risk
+from tallytree._report.front import front_page
 from tallytree._run import CountsArguments, plan_counts, planned
 from tallytree.release import Release
+from tallytree.release.registry_entry import REGISTRY_FILE
+from tallytree.release.view.release_view import ReleaseView
 
 PURE = tt.Budget(epsilon=1)
 
@@ -67,3 +70,66 @@ def test_the_plan_that_enters_the_noise_key_does_not_depend_on_how_risk_is_compu
 def test_rates_lie_between_a_guess_and_certainty(areas, budget):
     for rate in counts(areas, budget=budget).statement["risk"]["rates"]:
         assert rate["false_positive_rate"] < rate["true_positive_rate"] < 1
+
+
+WEAK = "WEAK PROTECTION: an attacker who knows all other records, and accepts 5 false suspicions in 100, finds out in "
+WHAT = "which of two contents the data have for one person, who has one record; "
+CERTAIN = f"{WEAK}up to 100 of 100 cases {WHAT}"
+DELTA = "about the probability that more is told, is above"
+
+
+@pytest.mark.parametrize(
+    ("budget", "warning"),
+    [
+        (tt.Budget(epsilon=500), f"{CERTAIN}epsilon = 500 is above 10."),
+        (tt.Budget(epsilon=10), None),
+        (tt.Budget(epsilon=12), f"{CERTAIN}epsilon = 12 is above 10."),
+        (tt.Budget(epsilon=1, delta=0.5), f"{WEAK}up to 64 of 100 cases {WHAT}delta = 0.5, {DELTA} 1e-05."),
+        (tt.Budget(epsilon=1, delta=1e-5), None),
+        (tt.Budget(rho=5), f"{CERTAIN}epsilon = 19.05 at delta = 1e-05 is above 10."),
+        (tt.Budget(rho=1), None),
+    ],
+)
+def test_a_release_that_protects_weakly_says_first_what_an_attacker_finds_out(areas, tmp_path, budget, warning):
+    made = counts(areas, budget=budget)
+    assert made.statement.get("warning") == warning
+    if warning is not None:
+        assert next(iter(made.statement)) == "warning"
+    made.save(tmp_path / "out")
+    assert ((tmp_path / "out" / REGISTRY_FILE).read_text().startswith("# WEAK PROTECTION: ")) == (warning is not None)
+    view = ReleaseView(Release.load(tmp_path / "out"))
+    (who,) = (each.number for each in front_page(view, [], "out").cards if each.question == "Who is protected?")
+    assert who == ("one person" if warning is None else "one person, weakly")
+
+
+@pytest.mark.parametrize(("total", "weak"), [(900_000, False), (1_100_000, True)])
+def test_a_delta_above_1_per_record_of_a_public_total_is_too_large(areas, total, weak):
+    records = areas.leaf_table().slice(0, 1).append_column("n", [[total]])
+    budget = tt.Budget(epsilon=1, delta=1e-6)
+    public = tt.release_counts(records, areas, budget, count="n", neighboring="change_one")
+    tables = tt.release_tables(
+        records, tt.Product({"area": areas}), budget, tables=[("county",)], count="n", neighboring="change_one"
+    )
+    for each in (public, tables):
+        said = each.statement.get("warning", "")
+        assert said.endswith(f"is above 1 / {total:,}, with the public total.") == weak
+    private = tt.release_counts(records, areas, budget, count="n", neighboring="add_remove")
+    assert "warning" not in private.statement
+
+
+def test_a_seeded_release_has_no_warning_beside_that_it_is_not_private(areas):
+    assert "warning" not in counts(areas, seed=1, budget=tt.Budget(epsilon=500)).statement
+
+
+def test_the_parts_of_households_have_the_warning_of_the_whole(areas):
+    homes = areas.leaf_table().append_column("home", [["a", "b", "c", "d"]])
+    whole = tt.release_households(
+        homes, areas, tt.Budget(epsilon=500), household="home", max_household_size=3, neighboring="add_remove"
+    )
+    for each in (whole, whole.persons, whole.households):
+        assert each.statement["warning"].startswith("WEAK PROTECTION: ")
+
+
+def test_the_warning_has_the_publishers_words(areas):
+    made = counts(areas, budget=tt.Budget(epsilon=500), words={"record": "trip"})
+    assert "who has one trip; epsilon" in made.statement["warning"]

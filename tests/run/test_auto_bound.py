@@ -13,6 +13,7 @@ import tallytree as tt
 from helpers.auto_bound import (
     ASKED,
     EPSILON,
+    PEOPLE,
     RECORDS,
     RHO,
     options_of,
@@ -227,6 +228,16 @@ def test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers(area
         auto.bins, made.contributions.rows["people"].to_numpy(), number.plan.contributions.noise
     )
     assert recommendation(number, noisy) == chosen_bound(planned(areas).largest, noisy)
+
+
+@pytest.mark.parametrize("memory", [None, "1GB"])
+@pytest.mark.parametrize("m", [1, 4])
+def test_of_every_person_at_most_the_chosen_number_of_records_is_measured(areas, monkeypatch, m, memory):
+    """With next to no noise. People have up to 9 records, and at_most is 20."""
+    monkeypatch.setattr(module, "chosen_bound", lambda *given: chosen_bound(*given) | {"max_contributions": m})
+    release = released(areas, budget=tt.Budget(epsilon=10**5), memory=memory)
+    wanted = sum(min(len(places), m) for places in PEOPLE.values())
+    assert [sum(release.table(level)["count"].to_pylist()) for level in areas.levels] == [wanted] * 3
 
 
 def test_equal_noisy_numbers_choose_the_same_bound_whatever_the_records_are(areas):

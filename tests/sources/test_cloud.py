@@ -144,7 +144,7 @@ def test_a_run_of_the_command_line_shows_no_credential_and_ends(people: S3, tmp_
         "--log-format",
         "json",
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     shown = done.stdout + done.stderr
     assert not any(each in shown for each in people.environment.values() if len(each) > 9)

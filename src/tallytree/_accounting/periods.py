@@ -195,6 +195,12 @@ class Window:
             raise ValueError(f"per: {text!r} is no window")
         return cls(named_length(length), rolling=bool(rolling))
 
+    def contains(self, other: Window) -> bool:
+        """Whether each window of the other kind lies in one of this kind, so that what counts there counts here."""
+        if self.rolling:
+            return ROLLING_DAYS[self.length] >= ROLLING_DAYS.get(other.length, ROLLING_DAYS["year"] + 1)
+        return self == ALL_TIME or (self == Window("year") and other == Window("month"))
+
     @property
     def words(self) -> str:
         """As it is said: "any 7 days", "a week", "a week from Sunday", "a month from day 15", "all time"."""

@@ -65,14 +65,9 @@ class AttackRate:
     true_positive_rate: float
 
 
-def attack_rates(plan: Plan, *, private: bool = True) -> tuple[AttackRate, ...]:
-    """The greatest true-positive rate of an attack on a release with this plan, at `FALSE_POSITIVE_RATES`.
-
-    Args:
-        plan: how every level is measured.
-        private: False where the noise is drawn from a seed: then nothing is protected, and every rate is 1.
-    """
-    return tuple(AttackRate(each, most_true_positives(plan, each) if private else 1.0) for each in FALSE_POSITIVE_RATES)
+def attack_rates(plan: Plan) -> tuple[AttackRate, ...]:
+    """The greatest true-positive rate of an attack on a release with this plan, at `FALSE_POSITIVE_RATES`."""
+    return tuple(AttackRate(each, most_true_positives(plan, each)) for each in FALSE_POSITIVE_RATES)
 
 
 def most_true_positives(plan: Plan, alpha: float) -> float:

@@ -48,7 +48,7 @@ from tallytree._validate import safe_text, text
 from tallytree.budget import Amount, Budget
 from tallytree.errors import BudgetExceeded
 from tallytree.release.counted_unit import bound_sentence
-from tallytree.release.risk_statement import risk_statement
+from tallytree.release.risk_statement import risk_statement, weak_protection
 from tallytree.tables.choosing import follows
 from tallytree.tables.layout import levels_of, shown_tables
 
@@ -236,10 +236,11 @@ class PlannedSpec:
         precision = None
         if self.precision is not None:
             precision = {", ".join(levels_of(name)): wish for name, wish in self.precision.items()}
+        risk = risk_statement(own.plan, own.statement)
         return ErrorPlan(
             pa.Table.from_pylist(rows, _ROWS),
             pa.Table.from_pylist(risks, _RISKS),
-            risk_statement(own.plan, own.statement),
+            weak_protection({**own.statement, "risk": risk}) | risk,
             spec if precision is None else {**spec, "precision": precision},
             self.budget,
             mechanism,

@@ -23,7 +23,7 @@ from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import (
     BROKEN,
     TABLES_MADE_BY,
-    marks_of_code,
+    marks_of,
     mechanism_spec,
     not_audited,
     versions,
@@ -264,7 +264,7 @@ def remade_statement(
         "statement's, taken over unchecked."
     )
     # Of the earlier notes those go that are about its tables.
-    marks = marks_of_code(earlier)
+    marks = marks_of(earlier)
     kept = [
         each
         for each in earlier["notes"]

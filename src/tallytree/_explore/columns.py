@@ -22,7 +22,7 @@ from tallytree.release.intervals import number_column, quantile, stated_errors
 from tallytree.release.manifest import CONTRIBUTIONS
 from tallytree.release.quality import ALPHA, QUALITIES, with_quality
 from tallytree.release.remainders import unlisted_sentence
-from tallytree.release.statement import marks_of_code
+from tallytree.release.statement import marks_of
 from tallytree.release.view.release_view import PublishedTable, ReleaseView
 from tallytree.release.view.sides import TreeSide
 
@@ -62,7 +62,7 @@ def facts(view: ReleaseView, title: str) -> Part:
         "unlisted": _unlisted(view),
         "partly": view.partly_listed,
         "private": bool(statement["private"]),
-        "marks": marks_of_code(statement),
+        "marks": marks_of(statement),
         "sure": f"{100 - 100 * ALPHA:g} %",
         "qualities": list(QUALITIES),
         "last_size": view.largest_size if view.statistic == "group_sizes" else None,

@@ -13,12 +13,12 @@ from datetime import date
 from typing import Any
 
 from tallytree._report.reading import PublishedError
-from tallytree._report.risk import of_hundred
 from tallytree._report.wording import listed, name, off, plural, what_is_counted, whole
 from tallytree.release.counted_unit import counted_noun, counted_unit
 from tallytree.release.described import description_of
 from tallytree.release.quality import STANDARD
-from tallytree.release.statement import CHECKED
+from tallytree.release.risk_statement import of_hundred
+from tallytree.release.statement import CHECKED, WARNING
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.words import worded, words_of
 
@@ -307,5 +307,6 @@ def _who(statement: Mapping[str, Any]) -> Card:
     if not (statement.get("risk") or {}).get("rates"):
         return Card(question, first, f"{who}“The guarantee” below says how well.")
     blind, found = of_hundred(statement)
+    first += ", weakly" if WARNING in statement else ""
     rest = f"An attacker who knows all others finds out one in at most {found} of 100 cases; a guess does in {blind}."
     return Card(question, first, who + rest)

@@ -25,7 +25,7 @@ from tallytree._report.sections import ReportSection, all_sections, name_long
 from tallytree._report.summary import summary
 from tallytree._validate import path_text
 from tallytree.release import Release
-from tallytree.release.statement import marks_of_code
+from tallytree.release.statement import marks_of
 from tallytree.release.view.release_view import ReleaseView
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -92,7 +92,7 @@ def report_page(release: Release, *, title: str = "release", boundaries: Mapping
         title=front.title,
         front=front,
         private=release.statement["private"],
-        marks=[name_long(mark) for mark in marks_of_code(release.statement)],
+        marks=[name_long(mark) for mark in marks_of(release.statement)],
         summary=summary(release, errors),
         sections=[_drawn_section(section) for section in sections],
         style=_safe(style),

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from tallytree import _charts as charts
 from tallytree._report.pictures import Grid, Picture
+from tallytree.release.risk_statement import of_hundred
 from tallytree.release.words import worded, words_of
-
-
-def of_hundred(statement: Mapping[str, Any]) -> tuple[int, int]:
-    """Of 100 cases, those that a blind guess finds out, and those that an attacker does at most; rounded up.
-
-    Args:
-        statement: with `risk`, of whose rates the last is taken.
-    """
-    rate = statement["risk"]["rates"][-1]
-    blind, found = (math.ceil(round(100 * rate[key], 6)) for key in ("false_positive_rate", "true_positive_rate"))
-    return blind, found
 
 
 def risk_picture(statement: Mapping[str, Any]) -> Picture:

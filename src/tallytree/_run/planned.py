@@ -44,7 +44,7 @@ from tallytree.release import LevelTable, Release
 from tallytree.release.described import described_statement
 from tallytree.release.detail import DETAIL_NOTE
 from tallytree.release.measured_table import measurement_tables
-from tallytree.release.risk_statement import risk_statement
+from tallytree.release.risk_statement import public_total, risk_statement, weak_protection
 from tallytree.release.statement import ASSUMED, CHECKED, versions
 
 M = TypeVar("M")
@@ -228,6 +228,8 @@ class Planned(ABC, Generic[T, M]):
             # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
             statement["software"] |= versions(self.engine.software)
             statement |= risk if shown is self else shown.risk()
+            total = public_total(statement, getattr(made, "persons", made).tables)
+            statement = weak_protection(statement, total) | statement
             if not self.arguments.keep_measurements:
                 statement["measurements_kept"] = False
             # Last, so that neither the plan nor the noise depends on how the publisher describes the release.

@@ -369,6 +369,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             description = {**description, "words": {"group": "household", **description.get("words", {})}}
         statement = described_statement(statement, description)
         same = (
+            "warning",
             "private",
             "guarantee",
             "unit_of_protection",

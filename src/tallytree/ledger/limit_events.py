@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 
 from tallytree._accounting.periods import ALL_TIME, Window
@@ -41,7 +42,7 @@ class LimitAsked:
             )
 
     def events(self, books: OpenBooks, path: Path) -> list[bytes]:
-        """The events that set the limit; warns where a new data set has nearly the name of another.
+        """The events that set the limit; warns of a name that is nearly another's, and of a limit without effect.
 
         Raises:
             ValueError: other terms than the ledger has, less than is spent, or more than before without a reason.
@@ -51,6 +52,7 @@ class LimitAsked:
         if known is not None:
             known.check_limit(self.budget, self.window)
             self._check_reason(known)
+            self._warn_of_idle(known)
         window = None if self.window == ALL_TIME else str(self.window)
         facts = {**amounts(self.budget), **approval_facts(self.approval), "window": window}
         limit = event_text("limit", dataset=self.dataset, **facts)
@@ -90,6 +92,19 @@ class LimitAsked:
                 f"reason: the limit of the data set {self.dataset!r}, {shown(granted(before))}, would be raised "
                 f"to {shown(granted(self.budget))}; say why (`--reason`), for the ledger keeps it"
             )
+
+    def _warn_of_idle(self, known: Standing) -> None:
+        """Warn where this limit, or one of shorter windows, refuses nothing that one of longer windows admits."""
+        limits = {each.window: each.limit for each in known.limits} | {self.window: self.budget}
+        for longer, window in permutations(limits, 2):
+            most, limit = limits[longer], limits[window]
+            comparable = self.window in (longer, window) and most.kind in (limit.kind, "pure")
+            if comparable and longer.contains(window) and not admits_more(most, limit):
+                warnings.warn(
+                    f"limit: {shown(granted(limit))} in {window.words} can never bind, since the data set "
+                    f"{self.dataset!r} may spend {shown(granted(most))} in {longer.words}; lower it or raise the other",
+                    stacklevel=4,
+                )
 
 
 def strict_text(strict: bool, approval: Approval) -> bytes:

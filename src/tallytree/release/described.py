@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from tallytree._validate import safe_text, text
 from tallytree.release.counted_unit import ONCE_IN_A_CELL, ONCE_IN_A_LEAF, counted_unit
+from tallytree.release.statement import WARNING
 from tallytree.release.words import UNIT_KEYS, UNIT_OF, plural_of, worded
 
 Status = Literal["provisional", "revised", "final"]
@@ -105,7 +106,7 @@ def described_statement(statement: Mapping[str, Any], description: Mapping[str, 
         return made
     made[DESCRIBED] = dict(description)
     words = description.get("words") or {}
-    for key in ("guarantee", "unit_of_protection"):
+    for key in made.keys() & {WARNING, "guarantee", "unit_of_protection"}:
         made[key] = worded(made[key], words)
     markers = (ONCE_IN_A_LEAF, ONCE_IN_A_CELL)  # by which a reader knows what is counted
     made["notes"] = [note if note in markers else worded(note, words) for note in made["notes"]]

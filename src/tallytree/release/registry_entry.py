@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from tallytree.release.described import description_of
-from tallytree.release.statement import mechanism_code, unknown_records
+from tallytree.release.statement import WARNING, marks_of, mechanism_code, unknown_records
 from tallytree.release.words import worded, words_of
 
 REGISTRY_FILE = "deployment.yaml"
@@ -65,7 +65,8 @@ def registry_entry(statement: Mapping[str, Any]) -> str:
             "administrative": _administrative(statement),
         },
     }
-    return _HEAD + yaml.dump(entry, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=110)
+    marks = "".join(f"# {_plain(mark)}\n" for mark in marks_of(statement))
+    return marks + _HEAD + yaml.dump(entry, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=110)
 
 
 def has_entry(statement: Mapping[str, Any]) -> bool:
@@ -166,13 +167,13 @@ def _privacy_loss(statement: Mapping[str, Any]) -> dict[str, Any]:
     most = "" if bound is None else f" The bound on the records of a person is {bound}."
     given = "delta" if "delta" in spent else "epsilon" if "epsilon" in spent else "rho"
     names = {"delta": ("epsilon", "delta"), "epsilon": ("epsilon",), "rho": ("rho",)}[given]
-    risk = (statement.get("risk") or {}).get("summary")
+    said = (statement.get(WARNING), statement["guarantee"], (statement.get("risk") or {}).get("summary"))
     return {
         "privacy_unit": unit,
         "privacy_unit_details": f"Adjacent data sets differ in one unit, which {change}; all else, and the "
         f"unprotected quantities, are the same. The unit is {unit}.{most} {held}",
         "privacy_parameters": {name: spent[name] for name in names},
-        "privacy_parameters_details": _plain(statement["guarantee"]) + (f" {_plain(risk)}" if risk else ""),
+        "privacy_parameters_details": " ".join(_plain(each) for each in said if each),
     }
 
 

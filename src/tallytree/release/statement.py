@@ -161,14 +161,19 @@ BROKEN = "broken_promises"
 """The key of a statement that lists what its release does not keep, though its mechanism promised it."""
 
 
-def marks_of_code(statement: Mapping[str, Any]) -> list[str]:
-    """What nobody may overlook of a release by a mechanism from outside: broken promises, and that it was not audited.
+WARNING = "warning"
+"""The first key of a statement of weak protection; see `risk_statement.weak_protection`."""
 
-    These are the first notes of its statement.
+
+def marks_of(statement: Mapping[str, Any]) -> list[str]:
+    """What nobody may overlook of a release: that it protects weakly; of a mechanism from outside its first notes.
+
+    These say which promises it broke, and that it was not audited.
     """
+    weak = [statement[WARNING]] if WARNING in statement else []
     if not mechanism_code(statement):
-        return []
-    return list(statement["notes"][: 2 if BROKEN in statement else 1])
+        return weak
+    return [*weak, *statement["notes"][: 2 if BROKEN in statement else 1]]
 
 
 def not_audited(mechanism: Any) -> list[str]:

@@ -1,16 +1,19 @@
 """Leaks and faults of noise that are planted one by one, and found by a replay of one pair."""
 
 import dataclasses
+import io
 import logging
 import os
 import re
+import sys
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+import typer
 
 import tallytree as tt
 from tallytree._accounting import pld
@@ -20,14 +23,16 @@ from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree._private.tabulate.true_counts import TrueCounts
 from tallytree._run import release_keys
 from tallytree._run.planned_counts import PlannedCounts
-from tallytree.cli.app import app
+from tallytree._run.release_keys import ReleaseKeys
+from tallytree.cli.app import main
+from tallytree.cli.commands import release_and_check
 from tallytree.counts.least_squares import LeastSquares
 from tallytree.engines import Spark
 from tallytree.lab.replay import replay
 from tallytree.lab.replay.answers import Book, forced
 from tallytree.lab.replay.configurations import OPENDP, _many_cells, random_pair
-from tallytree.lab.replay.pair import KINDS, Pair
-from tallytree.lab.replay.published import clock_stopped
+from tallytree.lab.replay.pair import KINDS, NEW_LEDGER, NEW_SECRET, Pair
+from tallytree.lab.replay.published import clock_stopped, differences, keys_shown
 from tallytree.lab.replay.replaying import compare_pair
 from tallytree.release import files, release
 
@@ -57,8 +62,54 @@ def truth(monkeypatch):
     return known
 
 
-def test_without_a_plant_nothing_is_found():
-    assert compare_pair(pair(), widely=True) == ([], False)
+RECORDED = {"ledger": NEW_LEDGER, "dataset": "people"}
+OPTIONS = {"alone": {}, "recorded": RECORDED, "named": RECORDED | {"secret": NEW_SECRET, "run": "monday"},
+           "banded": {"memory": "1GB"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_without_a_plant_nothing_is_found(options):
+    assert compare_pair(pair(**options), widely=not options) == ([], False)
+
+
+def pieces_of_keys(found):
+    return {fault.removesuffix(" has a piece of a key") for fault in found if fault.endswith(" has a piece of a key")}
+
+
+def test_half_of_the_release_key_as_an_id(monkeypatch):
+    """Both releases have it, so nothing differs."""
+    monkeypatch.setattr(ReleaseKeys, "unrecorded_id", lambda keys: keys.key.hex()[:32])
+    found = compare_pair(pair())[0]
+    assert pieces_of_keys(found) == {"statement", "file release.json", "file deployment.yaml"}
+    assert len(found) == 6
+
+
+def test_bytes_of_the_noise_key_in_a_file(monkeypatch):
+    """They differ, too: the key follows from the statistics."""
+    noise, write, known = ReleaseKeys.noise, files.write_csv, []
+
+    def noting(keys, release_id):
+        known.append(noise(keys, release_id))
+        return known[-1]
+
+    def leaking(table, path):
+        write(table, path)
+        path.write_bytes(path.read_bytes() + known[-1][5:17])
+
+    monkeypatch.setattr(ReleaseKeys, "noise", noting)
+    monkeypatch.setattr(release, "write_csv", leaking)
+    assert "file tables/c.csv" in pieces_of_keys(compare_pair(pair())[0])
+
+
+def test_a_subkey_in_capital_digits_in_the_log(monkeypatch):
+    filled = discrete._filled
+
+    def logging_it(sampler, subkey, *rest):
+        logging.getLogger("tallytree.noise").debug("with %s", subkey.hex().upper())
+        return filled(sampler, subkey, *rest)
+
+    monkeypatch.setattr(discrete, "_filled", logging_it)
+    assert pieces_of_keys(compare_pair(pair())[0]) == {"log"}
 
 
 def test_noise_that_is_halved_where_a_true_value_exceeds_1000(monkeypatch):
@@ -226,34 +277,45 @@ hierarchy: {path: areas.parquet, levels: [s, c]}
 neighboring: add_remove
 budget: {epsilon: 4}
 """
-TIME = re.compile(r'"time": "[^"]*"|[0-9a-f]{32,}')
+TIME = re.compile(rb'"time": "[^"]*"')
 
 
-def said_by_the_command(folder):
-    """What `tallytree release` writes for two neighbors with the same noisy answers."""
+def said_by_the_program(folder, monkeypatch):
+    """What `tallytree release` writes for two neighbors with the same noisy answers, and the exit codes."""
     book, said = Book(), []
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the program puts its own there
     for private in (PEOPLE, PEOPLE.slice(1)):
         place = folder / str(len(said))
         place.mkdir()
         pq.write_table(private, place / "people.parquet")
         pq.write_table(STATES.leaf_table(), place / "areas.parquet")
         (place / "spec.yaml").write_text(SPEC)
-        words = ["release", str(place / "spec.yaml"), "--out", str(place / "out"), "-v", "--log-format", "json"]
-        with forced(book), clock_stopped():
-            result = CliRunner().invoke(app, words)
-        assert result.exit_code == 0, result.output
-        said.append(TIME.sub("", f"{result.stdout}\n{result.stderr}".replace(str(place), "")))
+        words = ["tallytree", "release", str(place / "spec.yaml"), "--out", str(place / "out"), "--csv"]
+        monkeypatch.setattr(sys, "argv", [*words, "-v", "--log-format", "json"])
+        shown = {"stdout": io.StringIO(), "stderr": io.StringIO()}
+        with forced(book), clock_stopped(), monkeypatch.context() as streams:
+            for name, stream in shown.items():
+                streams.setattr(sys, name, stream)
+            with pytest.raises(SystemExit) as ended:
+                main()
+        found = {name: stream.getvalue().encode() for name, stream in shown.items()}
+        found |= {str(each.relative_to(place)): each.read_bytes() for each in (place / "out").rglob("*.*")}
+        found = {name: TIME.sub(b"", text.replace(str(place).encode(), b"")) for name, text in found.items()}
+        said.append({"exit code": str(ended.value.code or 0).encode(), **found})
+        assert keys_shown(found, book.keys) == []
         book.first = False
     return said
 
 
-def test_the_command_writes_the_same(tmp_path):
-    first, second = said_by_the_command(tmp_path)
-    assert "tabulate" in first
-    assert first == second
+def test_the_program_writes_the_same_and_ends_alike(tmp_path, monkeypatch):
+    first, second = said_by_the_program(tmp_path, monkeypatch)
+    assert b"tabulate" in first["stderr"]
+    assert "out/tables/c.csv" in first
+    assert first["exit code"] == b"0"
+    assert differences(first, second) == []
 
 
-def test_a_command_that_writes_a_true_number_is_found(tmp_path, truth, monkeypatch):
+def test_a_program_that_writes_a_true_number_is_found(tmp_path, truth, monkeypatch):
     reconcile = PlannedCounts.reconcile
 
     def talkative(self, *given, **more):
@@ -261,8 +323,19 @@ def test_a_command_that_writes_a_true_number_is_found(tmp_path, truth, monkeypat
         return reconcile(self, *given, **more)
 
     monkeypatch.setattr(PlannedCounts, "reconcile", talkative)
-    first, second = said_by_the_command(tmp_path)
-    assert first != second
+    assert differences(*said_by_the_program(tmp_path, monkeypatch)) == ["stderr differs"]
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+def test_an_exit_code_that_is_7_where_the_true_total_is_odd_is_found(tmp_path, truth, monkeypatch, odd):
+    """The totals are 12,003 and 12,002."""
+
+    def broken(statement, out):
+        if truth["total"] % 2 == odd:
+            raise typer.Exit(7)
+
+    monkeypatch.setattr(release_and_check, "fail_if_broken", broken)
+    assert differences(*said_by_the_program(tmp_path, monkeypatch)) == ["exit code differs"]
 
 
 @pytest.mark.slow

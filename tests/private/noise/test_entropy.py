@@ -1,3 +1,5 @@
+import secrets
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,12 @@ def test_fresh_keys_are_32_bytes_and_never_repeat():
     keys = {fresh_key() for _ in range(1000)}
     assert len(keys) == 1000
     assert {len(key) for key in keys} == {32}
+
+
+def test_a_fresh_key_is_32_bytes_that_the_system_is_asked_for(monkeypatch):
+    """Its repetitions would not show that it is made of fewer."""
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: bytes(range(100, 100 + size)))
+    assert fresh_key() == bytes(range(100, 132))
 
 
 def test_a_seed_stands_for_one_key_for_ever():

@@ -1,6 +1,7 @@
 """The publisher's secret: who may read it, and what is refused."""
 
 import os
+import secrets
 
 import pytest
 
@@ -18,6 +19,11 @@ def test_a_new_secret_is_read_as_it_was_made_and_no_two_are_the_same(tmp_path, s
     assert read_secret(secret) == read_secret(str(secret))
     assert read_secret(secret) != read_secret(other)
     assert secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_secret_is_32_bytes_that_the_system_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: bytes(range(100, 100 + size)))
+    assert read_secret(new_secret(tmp_path / "made")) == bytes(range(100, 132))
 
 
 def test_a_secret_is_for_its_owner_alone_whatever_the_umask(tmp_path):

@@ -43,7 +43,7 @@ for line in sys.stdin:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(constraint_program, "_in_child", answer)
         yield
-    child.communicate(timeout=60)
+    child.communicate(timeout=600)
 
 
 @pytest.mark.slow

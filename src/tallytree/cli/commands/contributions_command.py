@@ -10,7 +10,7 @@ from tallytree._progress import run_progress
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
-from tallytree.cli.rendering.statements import say_repeated, show_choices
+from tallytree.cli.rendering.statements import say_repeated, show_choices, show_marks
 from tallytree.cli.rendering.terminal import fitted_table, open_console, show_line
 from tallytree.cli.shared_options import (
     AllowCodeOption,
@@ -91,6 +91,7 @@ def contributions(
             released = loaded.release_contributions(output, share=share, at_most=at_most)
         with showing_what_is_paid(loaded, released, out):
             console = open_console()
+            show_marks(console, released.statement)
             show_contributions(console, released)
             show_end(console, loaded, released, out)
 

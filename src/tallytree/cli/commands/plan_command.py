@@ -12,6 +12,7 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
+from tallytree.cli.rendering.statements import show_marks
 from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import AllowCodeOption, SetOption, SpecFile
 
@@ -168,6 +169,7 @@ def show_error_plan(console: Console, plan: ErrorPlan) -> None:
     """Show the errors at the plan's budget, then those of other budgets and mechanisms, then the risk."""
     from tallytree._accuracy.expected_errors import shown
 
+    show_marks(console, plan.statement)
     show_line(console, f"Expected errors by {plan.mechanism}, {_budget(plan.levels[0])}:", "bold")
     judged = any(row["unreliable"] is not None for row in plan.levels)
     rows = [

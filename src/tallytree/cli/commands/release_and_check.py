@@ -133,10 +133,12 @@ def check(
         from tallytree._accuracy.expected_errors import expected_errors
         from tallytree._terms import AUTO
         from tallytree.release.described import described_statement
+        from tallytree.release.risk_statement import weak_protection
 
         loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options, revises=revises)
         planned = loaded.check()
-        statement = described_statement({**planned.statement, **planned.risk()}, planned.arguments.description)
+        statement = {**planned.statement, **planned.risk()}
+        statement = described_statement(weak_protection(statement) | statement, planned.arguments.description)
         console = open_console()
         errors = None if statement["max_contributions"] == AUTO else expected_errors(planned)
         _show_numbers(console, statement, errors, spec)

@@ -21,6 +21,14 @@ NEIGHBORS = 3
 """So many choices of the bound are shown before and after the recommended one. The statement has all of them."""
 
 
+def show_marks(console: Console, statement: Mapping[str, Any]) -> None:
+    """Show what nobody may overlook, before all else."""
+    from tallytree.release.statement import marks_of
+
+    for mark in marks_of(statement):
+        show_line(console, printable(mark), "bold red")
+
+
 def show_published(
     console: Console,
     statement: Mapping[str, Any],
@@ -37,6 +45,7 @@ def show_published(
     """
     from tallytree.release.counted_unit import counted_unit
 
+    show_marks(console, statement)
     unit, of_sizes = counted_unit(statement), statement["statistic"] == "group_sizes"
     if statement["statistic"] == "households":
         unit = f"{unit}, and households by size"
@@ -194,10 +203,6 @@ def _measurement(level: Mapping[str, Any]) -> list[str]:
 
 def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Spends") -> None:
     """Show what is published exactly, what is spent of which budget, and the guarantee."""
-    from tallytree.release.statement import marks_of_code
-
-    for mark in marks_of_code(statement):
-        show_line(console, printable(mark), "bold red")
     show_invariants(console, statement)
     spent = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["spent"].items())
     granted = ", ".join(f"{name} {_amount(amount)}" for name, amount in statement["budget"].items())
@@ -225,7 +230,11 @@ def show_invariants(console: Console, statement: Mapping[str, Any]) -> None:
 
 
 def note_invariants(statement: Mapping[str, Any]) -> None:
-    """Say on standard error what is published exactly, where no summary is wanted."""
+    """Say on standard error what nobody may overlook, where no summary is wanted: marks, what is published exactly."""
+    from tallytree.release.statement import marks_of
+
+    for mark in marks_of(statement):
+        logs.loud_warning(mark)
     logs.note("PUBLISHED EXACTLY, not protected (invariants):", event="invariants", color="yellow", bold=True)
     for fact in statement["invariants"]:
         logs.note(fact, event="invariants", bullet="  * ", color="yellow")

@@ -15,6 +15,7 @@ of the scale that was asked for.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
@@ -34,12 +35,15 @@ from tallytree.lab._internals import (
     PlannedRecords,
     Statistic,
     discrete,
+    entropy,
     representable,
 )
 
 Address = tuple[str | int, ...]
-KEY = bytes(range(32))
-"""What both runs draw from the operating system: release keys, by which the records that count are chosen, and ids."""
+KEY, ID = (hashlib.sha256(what).digest() for what in (b"key", b"id"))
+"""What both runs draw from the operating system: release keys, by which the records that count are chosen; and ids."""
+NO_KEYS = ("id", "statistics", "inputs")
+"""What is derived from a key and is none: the id of a release, and what a ledger keeps."""
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -77,6 +81,7 @@ class Book:
         used: by subkey and the number of a cell, the true value and the address of that cell, of both runs.
         rehearsing: whether a mechanism from outside is being tried on made-up statistics, which nothing is forced of.
         drawn_with: the subkeys of the noise that is being drawn, with its samplers.
+        keys: all keys and subkeys of both runs.
     """
 
     answers: dict[Address, dict[int, int]] = field(default_factory=dict)
@@ -87,6 +92,7 @@ class Book:
     used: dict[bytes, dict[int, tuple[int, Address]]] = field(default_factory=dict)
     rehearsing: bool = False
     drawn_with: list[tuple[bytes, Any]] = field(default_factory=list)
+    keys: set[bytes] = field(default_factory=lambda: {KEY})
 
 
 @contextmanager
@@ -98,7 +104,7 @@ def forced(book: Book) -> Iterator[Run]:
     """
     book.run, owner = Run(), threading.get_ident()
     made, ran, drawn, named = Measurer.__init__, Planned.run, secrets.token_bytes, secrets.token_hex
-    rehearsed = PlannedRecords.rehearse
+    rehearsed, derived = PlannedRecords.rehearse, entropy.derive
     filled = discrete._filled  # where every keyed noise is drawn, whatever its source
 
     def wrapped(measurer: Measurer, statistics: Any, plan: Any, source: Any, *rest: Any, **more: Any) -> None:
@@ -124,11 +130,18 @@ def forced(book: Book) -> Iterator[Run]:
         return KEY[:size] if threading.get_ident() == owner else drawn(size)
 
     def token_hex(size: int | None = None) -> str:
-        return KEY[:size].hex() if threading.get_ident() == owner else named(size)
+        return ID[:size].hex() if threading.get_ident() == owner else named(size)
+
+    def derive(key: bytes, *address: str | int) -> bytes:
+        made = derived(key, *address)
+        if threading.get_ident() == owner and address[0] not in NO_KEYS:
+            book.keys.add(made)
+        return made
 
     def filled_with(sampler: Any, subkey: bytes, *rest: Any) -> IntArray:
         if threading.get_ident() == owner:
             book.drawn_with.append((subkey, sampler))
+            book.keys.add(subkey)
         return filled(sampler, subkey, *rest)
 
     with (
@@ -137,6 +150,7 @@ def forced(book: Book) -> Iterator[Run]:
         mock.patch.object(Planned, "run", cut_run),
         mock.patch.object(PlannedRecords, "rehearse", rehearse),
         mock.patch.object(discrete, "_filled", filled_with),
+        mock.patch.object(entropy, "derive", derive),
         mock.patch.object(secrets, "token_bytes", token_bytes),
         mock.patch.object(secrets, "token_hex", token_hex),
     ):

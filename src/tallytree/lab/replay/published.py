@@ -13,7 +13,7 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -41,6 +41,8 @@ CREATED = "docProps/core.xml"
 """The part of an XLSX file that says when it was made."""
 MESSAGE_ID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The random name of a message in SDMX."""
+PIECE = 8
+"""Bytes of a key that are looked for."""
 
 
 def shown_by(make: Callable[[], Release], *, widely: bool = False) -> dict[str, bytes]:
@@ -79,14 +81,21 @@ def differences(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> list
     return found
 
 
+def keys_shown(shown: Mapping[str, bytes], keys: Iterable[bytes]) -> list[str]:
+    """Where a piece of a key is shown, as bytes or as hexadecimal digits: it is the same in both runs, and a secret."""
+    pieces = {key[start : start + PIECE] for key in keys for start in range(0, len(key) - PIECE + 1, PIECE // 2)}
+    pieces |= {piece.hex().encode() for piece in pieces}
+    return [
+        f"{place} has a piece of a key"
+        for place, content in shown.items()
+        for both in [content + content.lower()]
+        if any(piece in both for piece in pieces)
+    ]
+
+
 def _first_difference(one: bytes, other: bytes) -> str:
     lines = zip_longest(one.decode().splitlines(), other.decode().splitlines(), fillvalue="")
     return next((f": {mine!r} and {theirs!r}" for mine, theirs in lines if mine != theirs), "")
-
-
-def refused(shown: Mapping[str, bytes]) -> bool:
-    """Whether there was an error in place of a release."""
-    return "error" in shown
 
 
 def _of_release(release: Release) -> dict[str, bytes]:

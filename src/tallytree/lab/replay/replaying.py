@@ -20,7 +20,7 @@ from tallytree.lab.replay.answers import Book, Run, forced
 from tallytree.lab.replay.choice import Choice
 from tallytree.lab.replay.configurations import random_pair
 from tallytree.lab.replay.pair import NEW_LEDGER, Pair
-from tallytree.lab.replay.published import differences, refused, shown_by
+from tallytree.lab.replay.published import differences, keys_shown, shown_by
 from tallytree.lab.replay.stated import contradictions
 from tallytree.ledger import Ledger
 from tallytree.release import Release
@@ -83,7 +83,8 @@ def replay(
     that every value of every option is in as many as possible; the last quarter is random. The noise of the second
     release is chosen so that its noisy answers are those of the first. What is shown must then be equal: tables,
     measurements, statement, all files with their modes and times, warnings, log lines with their attributes and the
-    ledger's entry; of one pair in `WIDELY`, also the report and the exports. The noise must have the stated scales.
+    ledger's entry; of one pair in `WIDELY`, also the report and the exports. None of it may hold a piece of a key, or
+    of a subkey: a key is the same in both releases. The noise must have the stated scales.
     What it took must lie within the stated sensitivities, and cost no more than the stated budget.
 
     Args:
@@ -126,8 +127,8 @@ def compare_pair(pair: Pair, *, widely: bool = False) -> tuple[list[str], bool]:
         first, one = _shown(pair, pair.first, book, Path(place) / "1", statements, widely=widely)
         book.first, book.cut = False, pair.cuts[1]
         second, other = _shown(pair, pair.second, book, Path(place) / "2", statements, widely=widely)
-    found = differences(first, second)
-    if refused(first) or refused(second):
+    found = [*differences(first, second), *keys_shown(first, book.keys), *keys_shown(second, book.keys)]
+    if "error" in {*first, *second}:
         return found, True
     return [*found, *one.faults, *other.faults, *contradictions(statements[0], one, other)], False
 
