@@ -140,14 +140,14 @@ MUTANTS = [
     fault(
         "records left out silently, whose day cannot be read",
         "tests/private/tabulate/test_in_period.py::test_a_text_that_names_no_day_is_refused_and_not_shown",
-        'period, unreadable = self.period, "left out" if self.drop_unknown else "refused"',
-        'period, unreadable = self.period, "left out"',
+        'unreadable: Unreadable = "left out" if self.drop_unknown else "refused"',
+        'unreadable: Unreadable = "left out"',
     ),
     fault(
         "a refusal for a day that cannot be read, where such records are left out",
         "tests/private/tabulate/test_in_period.py::test_of_texts_those_are_kept_that_name_days_in_the_period",
-        'period, unreadable = self.period, "left out" if self.drop_unknown else "refused"',
-        'period, unreadable = self.period, "refused"',
+        'unreadable: Unreadable = "left out" if self.drop_unknown else "refused"',
+        'unreadable: Unreadable = "refused"',
     ),
     fault(
         "a public total of the records in a period",

@@ -14,7 +14,7 @@ from tallytree._impossible import Impossible
 from tallytree._private.tabulate.contribution_bound import ContributionBound
 from tallytree._private.tabulate.defects import Defects, find_defects
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups, LeafHouseholds
-from tallytree._private.tabulate.records import Records, Wanted, with_every_column
+from tallytree._private.tabulate.records import Records, Unreadable, Wanted, with_every_column
 from tallytree._private.tabulate.session import Session
 from tallytree._terms import OnUnknown
 from tallytree._validate import safe_text
@@ -94,8 +94,10 @@ class _Request:
 
     @property
     def _when(self) -> list[Wanted]:
-        period, unreadable = self.period, "left out" if self.drop_unknown else "refused"
-        return [] if period is None else [Wanted(period.column, "period", "period_column", period.days, unreadable)]
+        if self.period is None:
+            return []
+        unreadable: Unreadable = "left out" if self.drop_unknown else "refused"
+        return [Wanted(self.period.column, "period", "period_column", self.period.days, unreadable)]
 
 
 @dataclass(frozen=True)

@@ -27,20 +27,22 @@ Use = Literal["key", "group", "household", "person", "number", "period", "rest"]
 """What a column is used for: part of a path, the identity of a group, of a household (null: in none) or of a person, an
 integer ≥ 0, when it was, or (for defects) whether a row repeats another."""
 
+Unreadable = Literal["left out", "refused", "shown"]
+"""What becomes of a record with a text that names no day; `"shown"`, for defects, keeps all records."""
+
 
 @dataclass(frozen=True)
 class Wanted:
     """A column, named `name` in the records, and what it is used for; `argument` named it (`count="trips"`).
 
-    Of the column that says when a record was, `days` are those whose records are kept; `unreadable` says what becomes
-    of a record with a text there that names no day. `"shown"`, for defects, keeps all records.
+    Of the column that says when a record was, `days` are those whose records are kept.
     """
 
     name: str
     use: Use
     argument: str = ""
     days: Period | None = None
-    unreadable: Literal["left out", "refused", "shown"] = "left out"
+    unreadable: Unreadable = "left out"
 
 
 @dataclass(frozen=True)
@@ -167,11 +169,12 @@ def with_every_column(records: Records, keys: Sequence[LeafKey], others: Sequenc
     """The same, and all columns that the files have themselves, of types that every reader knows."""
     found = schemas(records.source, records.argument)
     folders = {name for values in getattr(records.source, "partitions", ()) for name, _ in values}
-    plain = ({each.name for each in schema if _is_plain(_value_type(each.type))} for _, schema in found)
-    once = (name for name in sorted(set.intersection(*plain) - folders) if found[0][1].names.count(name) == 1)
-    return located_records(
-        records.source, found, keys, [*others, *(Wanted(name, "rest") for name in once)], records.argument
+    plain = (
+        {each.name for each in schema if _is_plain(_value_type(each.type)) and schema.names.count(each.name) == 1}
+        for _, schema in found
     )
+    rest = [Wanted(name, "rest") for name in sorted(set.intersection(*plain) - folders)]
+    return located_records(records.source, found, keys, [*others, *rest], records.argument)
 
 
 def located_records(
