@@ -176,9 +176,21 @@ def test_a_public_total_of_quantities_says_which_groups_it_counts(areas):
 
 
 def test_groups_without_quantity_have_size_0_where_groups_are_public(areas):
-    public = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [2, 1, 2]})
+    public = pa.table({"state": list("AAAB"), "county": list("xyzx"), "groups": [2, 1, 0, 2]})
     release = entities(areas, quantity="cars", max_quantity=3, public_groups=public)
     assert without_tails(release.table("all")) == {"size": [0, 1, 2, 6], "groups": [1, 1, 2, 1]}
+
+
+def test_public_groups_list_every_leaf_once(areas):
+    twice = pa.table({"state": list("AAAB"), "county": list("xxyx"), "groups": [1, 1, 1, 2]})
+    with pytest.raises(ValueError, match=r"^public_groups: the area state='A', county='x' is listed twice; list every"):
+        entities(areas, public_groups=twice)
+    short = pa.table({"state": ["A"], "county": ["x"], "groups": [5]})
+    with (
+        pytest.warns(UserWarning, match=r"^public_groups: \d+ of \d+ areas are not listed, so that 0 is published"),
+        pytest.raises(ValueError, match="the records hold more groups than it says"),
+    ):
+        entities(areas, public_groups=short)
 
 
 @pytest.mark.parametrize(

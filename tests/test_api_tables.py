@@ -224,7 +224,7 @@ def cells_of(table):
 
 
 def test_public_totals_are_kept_exactly():
-    totals = pa.table({"country": ["C"], "state": ["B"], "count": [1000]})
+    totals = pa.table({"country": ["C", "C"], "state": ["B", "A"], "count": [1000, 0]})
     release = tables(public_totals=totals, tables=[*TABLES[:3], ("state",), ()], neighboring="change_one")
     assert release.table("state")["count"].to_pylist() == [0, 1000]
     assert release.table()["count"].to_pylist() == [1000]
@@ -243,6 +243,24 @@ def test_public_totals_of_all_records_do_not_go_with_records_that_are_left_out(o
     totals = pa.table({"state": ["A", "B"], "count": [3, 3]})
     with pytest.raises(ValueError, match=rf"^public_totals: they are of all records, and {says} leaves records out"):
         tables(public_totals=totals, neighboring="change_one", **options)
+
+
+def test_public_totals_list_every_area_once():
+    """They are published as exact: what is listed twice is not added up, and what is not listed is not made up."""
+    options = {"tables": [*TABLES[:3], ("state",), ()], "neighboring": "change_one"}
+    for count in ([30, 30, 0], [60, 0, 0]):
+        twice = pa.table({"country": ["C"] * 3, "state": ["A", "A", "B"], "count": count})
+        with pytest.raises(
+            ValueError, match=r"^public_totals: the area country='C', state='A' is listed twice; list every area once"
+        ):
+            tables(public_totals=twice, **options)
+    short = pa.table({"country": ["C"], "state": ["A"], "count": [30]})
+    with pytest.warns(
+        UserWarning, match=r"^public_totals: 1 of 2 areas are not listed, so that 0 is published"
+    ) as said:
+        release = tables(public_totals=short, **options)
+    assert len(said) == 1
+    assert release.table("state")["count"].to_pylist() == [30, 0]
 
 
 def test_public_totals_that_would_tell_of_people_are_refused(tmp_path):

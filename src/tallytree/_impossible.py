@@ -129,6 +129,10 @@ def _read(given: Any, sides: Sequence[Side]) -> Impossible:
     # Levels have any name, and columns are added: those of levels begin with a space.
     found = table.rename_columns([f" {name}" for name in names])
     found = found.append_column("row", pa.array(np.arange(found.num_rows)))
+    times = found.group_by(found.column_names[:-1]).aggregate([("row", "max"), ("row", "count")])
+    again = times.filter(pc.greater(times.column("row_count"), 1)).column("row_max")
+    if len(again):
+        raise ValueError(f"{ARGUMENT}: row {pc.min(again).as_py() + 1} repeats another one; list a combination once")
     paths = {side: _leaf_paths(sides[side], side, names) for side in about}
     combinations = np.ones(found.num_rows)
     for side in about:
@@ -139,7 +143,7 @@ def _read(given: Any, sides: Sequence[Side]) -> Impossible:
         found = found.join(each, keys=[name for name in each.column_names if name[0] == " "], join_type="inner")
     columns = [f"leaf{side}" for side in about]
     leaves = found.select(columns).group_by(columns).aggregate([]).sort_by([(name, "ascending") for name in columns])
-    return Impossible(table.group_by(names, use_threads=False).aggregate([]), tuple(about), leaves)
+    return Impossible(table, tuple(about), leaves)
 
 
 def _leaf_paths(side: Side, number: int, names: Sequence[str]) -> pa.Table:

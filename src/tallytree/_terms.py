@@ -161,7 +161,8 @@ class Terms(NoiseTerms):
     on_unknown: Annotated[
         UnknownRecords,
         Doc(
-            'a record outside the hierarchy is an `"error"`, or is left out (`"drop"`; the total is private then). Or '
+            'a record outside the hierarchy, or with text in `period_column` that is no date, is an `"error"`, or is '
+            'left out (`"drop"`; the total is private then). Or '
             'a mapping such as `{"county": "other"}`: of hierarchies with these leaf levels, unknown and null codes '
             "count in the leaf that the public table has for them.",
             hint="error, drop, or a leaf for unknown codes by leaf level: {county: other}",

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tallytree._compute.arrays import IntArray, concatenate_ranges, numbered
 from tallytree._markup import html_table
 from tallytree._validate import safe_text, text
-from tallytree.sources.public_tables import read_public
+from tallytree.sources.public_tables import read_public, refuse_repeated
 from tallytree.sources.text_columns import is_integer_column, text_column
 
 ROOT = "all"
@@ -145,8 +145,14 @@ class Hierarchy:
             labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
             labels.append(labels_here)
             parents.append(parent_here)
-        if not finer:
-            _refuse_repeated_leaves(texts, names, node_of_row, len(parents[-1]))
+        if not finer and len(parents[-1]) < rows.num_rows:
+            _, first, times = np.unique(node_of_row, return_index=True, return_counts=True)
+            refuse_repeated(
+                times,
+                {name: text.take(pa.array(first)) for name, text in zip(names, texts, strict=True)},
+                "hierarchy: the leaf",
+                "list every leaf once, or, if this is a public table of smaller areas, set finer to true",
+            )
         root_added = len(parents[0]) > 1
         if root_added:
             if any(name.casefold() == ROOT for name in names):
@@ -358,17 +364,3 @@ def _number_level(text: pa.Array, parent_of_row: IntArray) -> tuple[pa.Array, In
     number[order] = np.arange(len(order))
     rows = first_row[order]
     return text.take(pa.array(rows)), parent_of_row[rows], number[inverse].astype(np.int64)
-
-
-def _refuse_repeated_leaves(
-    texts: list[pa.Array], names: tuple[str, ...], leaf_of_row: IntArray, n_leaves: int
-) -> None:
-    if n_leaves == len(leaf_of_row):
-        return
-    repeated = int(np.flatnonzero(np.bincount(leaf_of_row, minlength=n_leaves) > 1)[0])
-    row = int(np.flatnonzero(leaf_of_row == repeated)[0])
-    path = ", ".join(f"{name}={text[row].as_py()!r}" for name, text in zip(names, texts, strict=True))
-    raise ValueError(
-        f"hierarchy: the leaf {path} is listed twice; list every leaf once, or, if this is a public table of smaller "
-        "areas, set finer to true"
-    )

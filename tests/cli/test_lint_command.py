@@ -7,6 +7,7 @@ import re
 import stat
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ DIRTY = [
     *["A,01,7,1"] * 20, *["A,1,8,1"] * 3, *["A , 02,9,x"] * 2, "a,01,,1", *["A,b1,10,1"] * 2, *["A,SECRET,11,-2"] * 4,
     "B,B1,007,1", ",b1,12,1", "C,,13,1", "A,1.0,14,1", "B, 0B1,15,1", "A,02.0,16,1",
 ]  # fmt: skip
+NULL = "null (of CSV an empty cell)"
 CLEAN = ["A,01,7,1", "B,b1,8,1"]
 SPEC = """\
 statistic: counts
@@ -67,9 +69,9 @@ def test_every_defect_is_counted_by_column_with_its_values(folder):
     rows, values = found(folder)
     spelled = "an id that is also written in another way (spaces, letter case, leading zeros, decimals)"
     assert rows == {
-        ("state", "padded with spaces"): 2, ("state", "null or empty"): 1, ("state", "other letter case"): 1,
+        ("state", "padded with spaces"): 2, ("state", NULL): 1, ("state", "other letter case"): 1,
         ("state", "unknown code"): 1, ("county", "unknown code"): 4, ("county", "other leading zeros"): 3,
-        ("county", "padded with spaces"): 2, ("county", "null or empty"): 1, ("county", "other letter case"): 1,
+        ("county", "padded with spaces"): 2, ("county", NULL): 1, ("county", "other letter case"): 1,
         ("county", "written as a decimal"): 1, ("county", "several of spaces, letter case, leading zeros, decimals"): 2,
         ("state, county", "labels that do not belong together"): 2, ("id", "null or empty"): 1, ("id", spelled): 21,
         ("id", "more rows of a person than max_contributions (5)"): 20,
@@ -81,11 +83,16 @@ def test_every_defect_is_counted_by_column_with_its_values(folder):
     text = (folder / "out.txt").read_text()
     assert text.startswith("PRIVATE. DO NOT PUBLISH")
     assert "is outside the guarantee" in text
-    assert "38 rows\n18 rows are outside the hierarchy, or impossible; by on_unknown, they are left out" in text
+    assert (
+        "\n38 rows\n26 rows repeat another one in all columns (but nested ones).\n"
+        "26 rows repeat the id of another one (id).\n"
+        "18 rows are outside the hierarchy, or impossible; by on_unknown, they are left out.\n"
+    ) in text
 
 
 def test_what_is_left_out_is_what_a_release_leaves_out(folder):
-    whole = [row for row in DIRTY if row.split(",")[2] and row.split(",")[3] == "1" and "" not in row.split(",")]
+    whole = [row for row in DIRTY if row.split(",")[2] and row.split(",")[3] == "1"]
+    assert any("" in row.split(",")[:2] for row in whole)  # a null code cannot be placed either
     write(folder, whole)
     (folder / "spec.yaml").write_text(
         SPEC.replace("epsilon: 1", "epsilon: 100000").replace("person: id\n", "seed: 1\n")
@@ -146,7 +153,7 @@ def test_flows_tables_and_group_sizes_are_looked_at_too(tmp_path, monkeypatch):
     )
     assert lint(file="flows.txt").exit_code == 0
     assert found(tmp_path, "flows.txt")[0] == {
-        ("home", "padded with spaces"): 1, ("home", "null or empty"): 1, ("work", "other letter case"): 1,
+        ("home", "padded with spaces"): 1, ("home", NULL): 1, ("work", "other letter case"): 1,
         ("work", "unknown code"): 2,
     }  # fmt: skip
     pq.write_table(pa.table({"sex": ["f"], "work": ["9"]}), "impossible.parquet")
@@ -159,7 +166,7 @@ def test_flows_tables_and_group_sizes_are_looked_at_too(tmp_path, monkeypatch):
     (tmp_path / "works.csv").write_text("work\n01\n9\nB1\n")
     assert lint(file="tables.txt").exit_code == 0
     assert found(tmp_path, "tables.txt")[0] == {
-        ("home", "padded with spaces"): 1, ("home", "null or empty"): 1,
+        ("home", "padded with spaces"): 1, ("home", NULL): 1,
         ("sex, work", "a combination that is listed as impossible"): 1,
     }  # fmt: skip
     pq.write_table(records.set_column(3, "house", pa.array(["h1", "H1", "h1", None])), "records.parquet")
@@ -175,12 +182,63 @@ def test_flows_tables_and_group_sizes_are_looked_at_too(tmp_path, monkeypatch):
 
 
 def test_of_a_period_its_rows_are_looked_at(folder):
-    (folder / "records.csv").write_text("county,day\n01,2026-03-04\n9,2026-03-04\n9,2026-03-05\n9,\n")
+    days = ["2026-03-04", "2026-03-04", "2026-03-05", "2026-03-06", "", "04/03/2026", "04/03/2026", "soon"]
+    (folder / "records.csv").write_text("county,day\n01," + "\n9,".join(days) + "\n")
     spec = SPEC.replace("person: id\ncount: n\nmax_contributions: 5\n", "leaf: county\nperiod_column: day\n")
     (folder / "spec.yaml").write_text(spec + "period: 2026-03-04\n".replace("2026-03-04", '"2026-03-04"'))
     assert lint().exit_code == 0
-    assert "2 rows in the period; rows with other dates" in (folder / "out.txt").read_text()
-    assert found(folder)[0] == {("county", "unknown code"): 1}
+    assert (
+        "\n2 rows in the period\n2 rows are outside the period, and 1 have no date: they are left out, not looked at.\n"
+        "0 rows repeat another one in all columns (but nested ones).\n1 rows are outside the hierarchy"
+    ) in (folder / "out.txt").read_text()
+    rows, values = found(folder)
+    unreadable = ("day", "no date in a form that is read (2026-03-04, 2026-03, 2026-W10)")
+    assert rows == {unreadable: 3, ("county", "unknown code"): 1}
+    assert values[unreadable] == {"'04/03/2026'": 2, "'soon'": 1}
+
+
+@pytest.mark.parametrize("name", ["records.csv", "records.parquet", "day={}/records.parquet"])
+def test_a_file_that_is_there_twice_is_seen_by_its_rows(tmp_path, monkeypatch, name):
+    """Of all columns that the files have in common, whether the spec names them or not."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "areas.csv").write_text("county\n01\n02\n")
+    trips = pa.table({"county": ["01", "01", "02"], "who": [1, 2, 3], "at": ["a", "b", None], "shape": [[1], [2], [3]]})
+    for place in ("1", "2"):
+        path = tmp_path / "trips" / (name.format(place) if "{" in name else f"{place}-{name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = trips.append_column("batch", pa.array([int(place)] * 3)) if place == "2" else trips
+        if name.endswith("csv"):
+            pa.csv.write_csv(table.drop_columns("shape"), path)
+        else:
+            pq.write_table(table, path)
+    pattern = "trips/*.csv" if name.endswith("csv") else "trips"
+    (tmp_path / "spec.yaml").write_text(
+        f"statistic: counts\nrecords: {pattern}\nhierarchy: {{path: areas.csv, levels: [county]}}\nperson: who\n"
+        "max_contributions: 2\nneighboring: add_remove\nbudget: {epsilon: 1}\n"
+    )
+    assert lint().exit_code == 0
+    text = (tmp_path / "out.txt").read_text()
+    assert (
+        "\n6 rows\n3 rows repeat another one in all columns (but nested ones).\n"
+        "3 rows repeat the id of another one (who).\n" in text
+    )
+    assert "No defects were found." in text
+
+
+def test_nulls_and_empty_texts_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "areas.csv").write_text("county\n01\n02\n")
+    pq.write_table(pa.table({"county": ["01", None, "", ""]}), "records.parquet")
+    (tmp_path / "spec.yaml").write_text(
+        "statistic: counts\nrecords: records.parquet\nhierarchy: {path: areas.csv, levels: [county]}\n"
+        "neighboring: add_remove\nbudget: {epsilon: 1}\non_unknown: drop\n"
+    )
+    assert lint().exit_code == 0
+    assert found(tmp_path)[0] == {("county", NULL): 1, ("county", "empty text"): 2}
+    assert (
+        "\n3 rows are outside the hierarchy, or impossible; by on_unknown, they are left out."
+        in (tmp_path / "out.txt").read_text()
+    )
 
 
 def test_a_bound_that_is_chosen_later_and_another_engine(folder):

@@ -18,7 +18,7 @@ HOUSEHOLDS = pd.DataFrame(
 )
 
 
-PUBLIC = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [4, 1, 2]})
+PUBLIC = pa.table({"state": list("AAAB"), "county": list("xyzx"), "groups": [4, 1, 0, 2]})
 
 
 EXACT = tt.Budget(epsilon=10_000)

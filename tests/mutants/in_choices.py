@@ -140,8 +140,20 @@ MUTANTS = [
     fault(
         "records outside the period that are counted",
         "tests/private/tabulate/test_in_period.py::test_members_outside_the_period_are_in_no_group",
-        "if column.days is not None\n",
-        "if column.days is None and column.name\n",
+        'if column.days is not None and column.unreadable != "shown"',
+        'if column.days is not None and column.unreadable == "shown"',
+    ),
+    fault(
+        "records left out silently, whose day cannot be read",
+        "tests/private/tabulate/test_in_period.py::test_a_text_that_names_no_day_is_refused_and_not_shown",
+        'unreadable: Unreadable = "left out" if self.drop_unknown else "refused"',
+        'unreadable: Unreadable = "left out"',
+    ),
+    fault(
+        "a refusal for a day that cannot be read, where such records are left out",
+        "tests/private/tabulate/test_in_period.py::test_of_texts_those_are_kept_that_name_days_in_the_period",
+        'unreadable: Unreadable = "left out" if self.drop_unknown else "refused"',
+        'unreadable: Unreadable = "refused"',
     ),
     fault(
         "a public total of the records in a period",

@@ -163,7 +163,7 @@ def test_quantities_and_members_of_entity_rows(areas):
     cars = entities(areas, quantity="cars", max_quantity=3)
     assert cars.statement["maximum"]["noisy"] == 6
     assert without_tails(cars.table("all")) == {"size": [1, 2, 6], "groups": [1, 2, 1]}
-    public = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "groups": [2, 1, 3]})
+    public = pa.table({"state": list("AAAB"), "county": list("xyzx"), "groups": [2, 1, 0, 3]})
     listed = entities(areas, public_groups=public, min_group_size=1)
     assert without_tails(listed.table("all")) == {"size": [1, 2, 3], "groups": [3, 2, 1]}
 

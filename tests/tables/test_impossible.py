@@ -84,6 +84,12 @@ def test_intervals_hold_where_cells_are_impossible():
     assert np.mean(held) > 0.87 - 2 * np.sqrt(0.09 / len(held))
 
 
+def test_a_combination_that_is_listed_twice_is_refused():
+    twice = pd.concat([CHILDREN_WORK, CHILDREN_WORK.iloc[1:]])
+    with pytest.raises(ValueError, match=r"^impossible: row 3 repeats another one; list a combination once$"):
+        product(twice)
+
+
 def test_a_record_that_is_impossible_is_refused_without_a_word_of_it():
     with pytest.raises(ValueError, match=r"listed as impossible.*on_unknown='drop'") as refused:
         released(people(), product())
@@ -224,7 +230,7 @@ def test_cells_that_are_impossible_are_those_without_a_possible_leaf(seed):
     for _ in range(rng.integers(1, 4)):
         about = [str(name) for name in np.sort(rng.choice(names, rng.integers(2, 4), replace=False))]
         rows = {name: rng.choice(trees[name][name], 12) for name in about}
-        given.append(pd.DataFrame(rows))
+        given.append(pd.DataFrame(rows).drop_duplicates())
         for i in range(12):
             refused[tuple(int(rows[name][i][1:]) if name in about else slice(None) for name in names)] = True
     sides = {name: tt.Hierarchy.from_table(trees[name], [f"{name}_band", name]) for name in names}

@@ -285,7 +285,7 @@ def _refuse_the_private_table(release: Release, like: Any) -> None:
         ValueError: one has that name, or lies in a folder of that name.
     """
     private = release.spec.get("trips" if release.statement["statistic"] == "flows" else "records")
-    source = locate(like, "like", public=True)
+    source = locate(like, "like", (), public=True)
     if not isinstance(private, str) or not isinstance(source, Files):
         return
     named = Path(private).name

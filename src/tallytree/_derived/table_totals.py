@@ -244,7 +244,8 @@ def chosen_areas(product: Product, table: Any, by: str | None) -> tuple[SummedAr
             )
         refined = side.columns.index(name) + 1
         return areas_of_level(side, refined), paths_of_level(side, refined)
-    source = locate(table, ARGUMENT, public=True)
+    columns = [column for each in product.attributes for column in each.columns]
+    source = locate(table, ARGUMENT, [*columns, *filter(None, [by])], public=True)
     there = {*column_names(source, ARGUMENT)}
     named = [each for each in product.attributes if there & {*each.columns}]
     several = [each for each in named if there & {*each.columns} != {by}]

@@ -320,7 +320,7 @@ class TablesArguments(RecordOptions):
         TableArgument,
         Doc(
             "a public table of totals that are published exactly: the columns of an area level and those above it, and "
-            "`count`. An area that is not listed has no records.",
+            "`count`. Every area is listed once; a warning says how many are not listed, which have no records.",
             hint="the public table of totals per area, which are then exact",
         ),
     ] = None
@@ -414,7 +414,8 @@ class SizesArguments(PersonOptions):
         TableArgument,
         Doc(
             "for entity rows, the public table of all groups: the hierarchy's columns and `groups`, the number of "
-            "groups in a leaf. Groups without entities have size 0; a leaf that is not listed has no groups.",
+            "groups in a leaf. Groups without entities have size 0. Every leaf is listed once; a warning says how many "
+            "are not listed, which have no groups.",
             hint="for entity rows: the public table of groups per leaf",
         ),
     ] = None

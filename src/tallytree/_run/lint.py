@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,8 @@ def _exists(target: Path) -> str:
 
 def _lines(found: Defects, on_unknown: Any, *, of_a_period: bool) -> Iterator[str]:
     """The defects as lines of text; values as Python writes them, so that spaces and control characters show."""
-    yield f"{found.rows:,} rows{' in the period; rows with other dates, or none, are not looked at' * of_a_period}"
+    yield f"{found.rows:,} rows{' in the period' * of_a_period}"
+    yield from found.notes
     dropped = "make the release fail"
     if on_unknown != "error":
         dropped = (
@@ -105,8 +106,6 @@ def _lines(found: Defects, on_unknown: Any, *, of_a_period: bool) -> Iterator[st
             else "count in the leaf that it names for their level, and others make the release fail"
         )
     yield f"{found.outside:,} rows are outside the hierarchy, or impossible; by on_unknown, they {dropped}."
-    if not isinstance(on_unknown, Mapping):
-        yield "Rows with null codes make it fail in any case."
     if not found.found:
         yield "No defects were found."
     for defect in found.found:

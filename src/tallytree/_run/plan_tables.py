@@ -275,7 +275,7 @@ def _check_totals(arguments: TablesArguments) -> None:
 def _totals_depth(given: Any, product: Product) -> int:
     """How many columns of the areas a public table of totals has: those of a level and of all above it."""
     side = product.attributes[0]
-    names = set(column_names(locate(given, "public_totals", public=True), "public_totals"))
+    names = set(column_names(locate(given, "public_totals", (), public=True), "public_totals"))
     depths = [depth for depth, column in enumerate(side.columns, 1) if column in names]
     if not depths:
         raise ValueError(

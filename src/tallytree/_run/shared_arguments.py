@@ -78,8 +78,9 @@ class SharedArguments(Terms):
         str | None,
         Doc(
             "the column that says when a record was: dates, timestamps, or days, months (`2026-03`) or weeks "
-            "(`2026-W10`) as text. Records that do not lie in the period, or have no date, are left out; how many is "
-            "not shown (the total is private then). Without it, that all lie in the period is assumed.",
+            "(`2026-W10`) as text; other text is refused. Records that do not lie in the period, or have no date, are "
+            "left out; how many is not shown (the total is private then). Without it, that all lie in the period is "
+            "assumed.",
             hint="the column that says when a record was; records outside the period are left out",
         ),
     ] = None

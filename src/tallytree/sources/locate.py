@@ -7,7 +7,7 @@ what is read in batches of some columns is a `Scan`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +20,7 @@ from tallytree.sources.data_frames import arrow_of_frame, is_frame
 from tallytree.sources.formats import FileFormat, common_format
 from tallytree.sources.kinds import CSV, DuckDB, Parquet, PostgreSQL
 from tallytree.sources.partitions import Values, path_in_messages, values_in
+from tallytree.sources.queries import columns_of_relation
 from tallytree.sources.scans import Scan, scan_of_dataset, scan_of_lazy_frame
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ Source: TypeAlias = Files | Scan | pa.Table | pa.RecordBatchReader
 """A located table: files, what is read in batches of some columns, Arrow in memory, or a stream to be read once."""
 
 
-def locate(table: Any, argument: str, *, public: bool = False) -> Source:
+def locate(table: Any, argument: str, columns: Collection[str] | None = None, *, public: bool = False) -> Source:
     """Find out what `table` is and where its rows are, without reading private rows from a file.
 
     Args:
@@ -74,12 +75,13 @@ def locate(table: Any, argument: str, *, public: bool = False) -> Source:
             `tallytree.sources`; a pandas (its index is ignored) or polars frame, or a polars LazyFrame; a pyarrow
             table, record batch, data set or stream; or a DuckDB relation.
         argument: its name in messages.
+        columns: those that will be read; None: all. Of a frame or a relation no other is converted.
         public: whether messages may show the whole path of a file of it; of a private one see `path_in_messages`.
 
     Raises:
         ValueError: no file matches, or the format is not known; two columns of a frame have one name; a URL holds a
             credential.
-        TypeError: it is none of the kinds above, or a column of a frame has no Arrow type.
+        TypeError: it is none of the kinds above, or a column of a frame that will be read has no Arrow type.
         OSError: a server or a database cannot be read.
         ModuleNotFoundError: an optional extra is not installed.
     """
@@ -102,24 +104,24 @@ def locate(table: Any, argument: str, *, public: bool = False) -> Source:
         return pa.Table.from_batches([table])
     if isinstance(table, pa.Table | pa.RecordBatchReader):
         return table
-    return _of_a_library(table, argument)
+    return _of_a_library(table, argument, columns)
 
 
-def _of_a_library(table: Any, argument: str) -> Source:
+def _of_a_library(table: Any, argument: str, columns: Collection[str] | None) -> Source:
     library, name = type(table).__module__.partition(".")[0], type(table).__name__
     if library == "polars" and name == "LazyFrame":
-        return scan_of_lazy_frame(table, argument)
+        return scan_of_lazy_frame(table, argument, columns)
     if library == "pyarrow" and hasattr(table, "scanner"):
         return scan_of_dataset(table, argument)
     if name == "Series":
         raise TypeError(f"{argument}: a Series is one column, not a table; give a data frame")
     if is_frame(table):
-        return arrow_of_frame(table, argument)
+        return arrow_of_frame(table, argument, columns)
     # What a library says when a conversion fails may quote a value of a record. So here and elsewhere the error is
     # raised outside the `except`: then the library's is neither printed with it nor found in its `__context__`.
     try:
         if hasattr(table, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(table)
+            return pa.RecordBatchReader.from_stream(columns_of_relation(table, columns))
         known = False
     except Exception:  # noqa: BLE001 (every library has exceptions of its own)
         known = True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from tallytree._compute.arrays import IntArray
 from tallytree.sources.failures import Withheld
 from tallytree.sources.locate import FileFormat, Files, Scan, locate
 from tallytree.sources.reading import file_batches
@@ -21,7 +23,7 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
         TypeError: `table` is not a table.
         OSError: a server or a database cannot be read.
     """
-    source = table if isinstance(table, Files | Scan) else locate(table, argument, public=True)
+    source = table if isinstance(table, Files | Scan) else locate(table, argument, columns, public=True)
     if isinstance(source, Files):
         found = schemas(source, argument)
         for _, schema in found:
@@ -34,6 +36,17 @@ def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:
     if isinstance(source, pa.RecordBatchReader):
         source = source.read_all()
     return source.select(list(columns))
+
+
+def refuse_repeated(times: IntArray, labels: Mapping[str, pa.Array], what: str, remedy: str) -> None:
+    """Refuse a public table that lists something twice, since what it says is published as exact.
+
+    `times` is how often each thing is listed, and `labels` are those of each, by column; a message begins with `what`.
+    """
+    if len(times) and times.max() > 1:
+        place = int(np.argmax(times > 1))
+        path = ", ".join(f"{name}={column[place].as_py()!r}" for name, column in labels.items())
+        raise ValueError(f"{what} {path} is listed twice; {remedy}")
 
 
 _HINTS: dict[FileFormat, str] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 _SCAN = re.compile(r" SCAN \[(.+)\]\s*$", re.MULTILINE)
@@ -39,6 +39,14 @@ def paths_of_query(table: Any) -> list[list[str]]:
 def is_lazy_frame(table: Any) -> bool:
     """Whether it is a query of polars."""
     return type(table).__module__.partition(".")[0] == "polars" and type(table).__name__ == "LazyFrame"
+
+
+def columns_of_relation(table: Any, columns: Collection[str] | None) -> Any:
+    """A relation with only the columns that are asked for, where it has all of these; anything else as it is."""
+    names = table.columns if _is_relation(table) else ()
+    if not columns or not all(each in names for each in columns) or len(set(names)) < len(names):
+        return table
+    return table.project(", ".join('"' + name.replace('"', '""') + '"' for name in names if name in columns))
 
 
 def _is_relation(table: Any) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+
+from tallytree.sources.type_names import NOT_READ
 
 Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
 """Batches that end what reads them when they are closed."""
@@ -112,12 +114,12 @@ def _files_of(dataset: Any) -> list[str]:
     return [*inside, *getattr(dataset, "files", ())]
 
 
-def scan_of_lazy_frame(frame: Any, argument: str) -> Scan:
-    """A query of polars; only its schema is asked for.
+def scan_of_lazy_frame(frame: Any, argument: str, columns: Collection[str] | None = None) -> Scan:
+    """A query of polars; only its schema is asked for. Columns other than `columns` have the type `NOT_READ`.
 
     Raises:
         ValueError: polars cannot say its columns.
-        TypeError: a column has no Arrow type.
+        TypeError: a column of `columns` has no Arrow type.
     """
     try:
         schema = frame.collect_schema()
@@ -127,20 +129,21 @@ def scan_of_lazy_frame(frame: Any, argument: str) -> Scan:
         raise ValueError(
             f"{argument}: the columns of the LazyFrame are not known; its query may fail, or a file of it is not there"
         )
-    try:
-        return LazyFrameScan(frame, schema.to_frame(eager=True).to_arrow().schema)
-    except Exception:  # noqa: BLE001 (as above)
-        culprit = next((place for place, kind in enumerate(schema.values(), 1) if not _fits_arrow(kind)), None)
+    asked = schema if columns is None else columns
+    types = {name: _arrow_type(kind) if name in asked else NOT_READ for name, kind in schema.items()}
+    if None not in types.values():
+        return LazyFrameScan(frame, pa.schema(types))
+    culprit = list(types.values()).index(None) + 1
     raise TypeError(
         f"{argument}: column {culprit} of the LazyFrame has a type that Arrow does not know; cast it or leave it out"
     )
 
 
-def _fits_arrow(kind: Any) -> bool:
+def _arrow_type(kind: Any) -> pa.DataType | None:
+    """The Arrow type of a type of polars; None where it has none."""
     import polars
 
     try:
-        polars.Series([], dtype=kind).to_arrow()
+        return polars.Series([], dtype=kind).to_frame().to_arrow().schema.types[0]
     except Exception:  # noqa: BLE001 (as above)
-        return False
-    return True
+        return None

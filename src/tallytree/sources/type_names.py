@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+NOT_READ = pa.struct([])
+"""In place of the type of a column that is not asked for and is not converted: no use allows it."""
+
 
 def type_in_messages(kind: pa.DataType) -> str:
     """The type as Arrow writes it; of a nested type its kind alone, such as "a struct", and no name of a field."""

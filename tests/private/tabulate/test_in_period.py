@@ -23,12 +23,14 @@ from tallytree._private.tabulate.in_period import _weeks, _whole_months
 from tallytree.product import LeafKey
 
 DAYS = [date(2026, 2, 27) + timedelta(i) for i in range(40)] + [date(2024, 2, 29), date(2025, 3, 4), date(1, 1, 1)]
-TEXTS = [
+READ = [
     *map(str, DAYS), "2026-03-04T00:00:00", "2026-03-04 23:59:59.999", "2026-03-04T01:00:00+02:00", "2026-03-10T24",
-    "2026-02", "2026-03", "2026-04", "2026-13", "2026-00", "2026-W09", "2026-W10", "2026-W11", "2026-W00", "2026-W60",
-    "2025-W53", "2026-W53",
-    "2026", "2026-03-04/2026-03-05", "", " 2026-03-04", "2026-3-4", "2026-03-32", "2026-02-30", "04/03/2026", "now",
-    "20260304", "2026-03-04\n", "2026-03-04x", "2026-03\n", "epoch", "infinity", "٢٠٢٦-03-04",
+    "2026-02", "2026-03", "2026-04", "2026-W09", "2026-W10", "2026-W11", "2026-W53", "1999-W53", "",
+]  # fmt: skip
+UNREADABLE = [
+    "2026-13", "2026-00", "2026-W00", "2026-W60", "2026", "2026-03-04/2026-03-05", " 2026-03-04", "2026-3-4",
+    "2026-03-32", "2026-02-30", "1999-02-30", "04/03/2026", "04.03.2026", "now", "20260304", "2026-03-04\n",
+    "2026-03-04x", "2026-03\n", "epoch", "infinity", "٢٠٢٦-03-04", "NaT", "-", " ",
 ]  # fmt: skip
 PERIODS = [
     "2026-03-04",
@@ -47,10 +49,10 @@ def request_of(n: int, period: str, **options: Any) -> CountRecords:
     return CountRecords((LeafKey(places, ("leaf",)),), period=InPeriod("day", Period.parse(period)), **options)
 
 
-def kept(engine: Any, days: Any, period: str) -> list[int]:
+def kept(engine: Any, days: Any, period: str, **options: Any) -> list[int]:
     """The numbers of the records that are kept: each has a leaf of its own."""
     table = pa.table({"leaf": [f"{i}" for i in range(len(days))], "day": days})
-    found = engine.tabulate(table, request_of(len(days), period))
+    found = engine.tabulate(table, request_of(len(days), period, **options))
     assert set(found.counts.tolist()) <= {1}
     return sorted(found.parts[0].tolist())
 
@@ -69,10 +71,47 @@ def lies_in(text: str, period: Period) -> bool:
 
 @pytest.mark.parametrize("period", PERIODS)
 def test_of_texts_those_are_kept_that_name_days_in_the_period(any_engine, period):
-    expected = [i for i, text in enumerate(TEXTS) if lies_in(text, Period.parse(period))]
+    expected = [i for i, text in enumerate(READ) if lies_in(text, Period.parse(period))]
     assert expected
-    for days in (pa.array(TEXTS), pa.array(TEXTS).dictionary_encode(), pa.array(TEXTS, pa.large_string())):
-        assert kept(any_engine, days, period) == expected
+    days = pa.array([*READ, None])
+    for each in (days, days.dictionary_encode(), days.cast(pa.large_string())):
+        assert kept(any_engine, each, period) == expected
+    # What cannot be read is left out where records that cannot be placed are.
+    everything = pa.array([*READ, "2025-W53", *UNREADABLE])
+    assert kept(any_engine, everything, period, on_unknown="drop") == expected
+
+
+REFUSED = (
+    r"^records: column 'day' \(period_column\) has text that is no date in a form that is read: a day \(2026-03-04, "
+    r"also with a time after it\), a month \(2026-03\) or an ISO week \(2026-W10\); write dates so, or leave such "
+    r"records out with on_unknown='drop'$"
+)
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_a_text_that_names_no_day_is_refused_and_not_shown(text):
+    """Among many records that can be read, inside and outside, and whatever else is in its row."""
+    days = [*READ, text]
+    for period in ("2026-03-04", "2026-W10", "2024"):
+        with pytest.raises(ValueError, match=REFUSED):
+            kept(Local(), pa.array(days), period)
+    table = pa.table({"leaf": ["0", "0"], "day": ["2026-03-04", text], "who": [1, 2], "n": [1, 1]})
+    bound = ContributionBound("who", 1, bytes(32))
+    with pytest.raises(ValueError, match=REFUSED):
+        Local().tabulate(table, request_of(1, "2026-03-04", count="n", bound=bound))
+    grouped = CountGroups(
+        request_of(1, "2026").keys[0], "who", quantity="n", period=InPeriod("day", Period.parse("2026-03-04"))
+    )
+    with pytest.raises(ValueError, match=REFUSED):
+        Local().tabulate(table, grouped)
+
+
+def test_every_engine_refuses_what_cannot_be_read_and_reads_what_can(any_engine):
+    """The 53rd week of a year of the period that has none is no week; of another year, it is outside in any case."""
+    for text in ("04/03/2026", "2026-02-30", "2025-W53"):
+        with pytest.raises(ValueError, match=REFUSED):
+            kept(any_engine, pa.array([*READ, text]), "2025")
+    assert kept(any_engine, pa.array(["2025-W53", "2026-03-04"]), "2026-03-04") == [1]
 
 
 NAIVE = [datetime.combine(day, time(hour)) for day in DAYS[:-1] for hour in (0, 23)]
@@ -138,6 +177,9 @@ def test_records_outside_the_period_are_never_refused(any_engine):
     assert any_engine.tabulate(pa.table(outside), asked).counts.tolist() == []
     with pytest.raises(ValueError, match="column 'leaf' has null keys"):
         any_engine.tabulate(both, request_of(1, "2026-03-05"))
+    # Those that cannot be placed are left out, the null key as the unknown one.
+    dropped = any_engine.tabulate(both, request_of(1, "2026-03-05", on_unknown="drop"))
+    assert dropped.counts.tolist() == [2]
 
 
 def test_members_outside_the_period_are_in_no_group(any_engine):

@@ -6,7 +6,7 @@ All checks of columns and types are here, so they are the same in every engine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from tallytree._accounting.periods import Period
@@ -14,7 +14,7 @@ from tallytree._impossible import Impossible
 from tallytree._private.tabulate.contribution_bound import ContributionBound
 from tallytree._private.tabulate.defects import Defects, find_defects
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups, LeafHouseholds
-from tallytree._private.tabulate.records import Records, Wanted
+from tallytree._private.tabulate.records import Records, Unreadable, Wanted, with_every_column
 from tallytree._private.tabulate.session import Session
 from tallytree._terms import OnUnknown
 from tallytree._validate import safe_text
@@ -94,8 +94,10 @@ class _Request:
 
     @property
     def _when(self) -> list[Wanted]:
-        period = self.period
-        return [] if period is None else [Wanted(period.column, "period", "period_column", period.days)]
+        if self.period is None:
+            return []
+        unreadable: Unreadable = "left out" if self.drop_unknown else "refused"
+        return [Wanted(self.period.column, "period", "period_column", self.period.days, unreadable)]
 
 
 @dataclass(frozen=True)
@@ -338,15 +340,15 @@ class FindDefects(_Request):
 
     @property
     def others(self) -> Sequence[Wanted]:
-        """Those of the other request."""
-        return self.counted.others
+        """Those of the other request, by which no record is left out."""
+        return [replace(column, unreadable="shown") for column in self.counted.others]
 
     def statistics(self, db: Session, records: Records) -> Defects:
         """Look for defects."""
         named = self.counted.person is not None
         return find_defects(
             db,
-            records,
+            with_every_column(records, self.keys, self.others),
             self.keys,
             impossible=self.counted.impossible if isinstance(self.counted, CountRecords) else (),
             most=self.most if named else None,

@@ -21,14 +21,17 @@ from tallytree.product import LeafKey
 SHOWN = 10
 """Values that are listed of a defect, the most frequent first."""
 
-NULL, UNKNOWN, APART = "null or empty", "unknown code", "labels that do not belong together"
+NULL, EMPTY, NO_ID = "null (of CSV an empty cell)", "empty text", "null or empty"
+UNKNOWN, APART = "unknown code", "labels that do not belong together"
 PADDED, CASE, ZEROS, POINT = "padded with spaces", "other letter case", "other leading zeros", "written as a decimal"
 SEVERAL = "several of spaces, letter case, leading zeros, decimals"
 IMPOSSIBLE = "a combination that is listed as impossible"
 NOT_A_NUMBER = "not an integer from 0 to 2^62, or empty"
+UNREADABLE = "no date in a form that is read (2026-03-04, 2026-03, 2026-W10)"
 SPELLED = "an id that is also written in another way (spaces, letter case, leading zeros, decimals)"
 REPEATED, SCATTERED = "more rows of a person than max_contributions ({:,})", "a group in several leaves"
 
+_IDS = ("group", "person")
 _SPACES = "' ' || chr(9) || chr(10) || chr(13) || chr(160)"
 _BARE = "ltrim(regexp_replace(lower(trim({}, " + _SPACES + ")), '[.]0+$', ''), '0')"
 """A text without what is often written in different ways."""
@@ -58,11 +61,13 @@ class Defects:
     Attributes:
         rows: how many rows there are.
         outside: how many of them are outside the hierarchies, or impossible.
+        notes: how many rows are outside the period, and how many repeat, in sentences.
         found: the defects, column by column.
     """
 
     rows: int
     outside: int
+    notes: tuple[str, ...]
     found: tuple[Defect, ...]
 
 
@@ -93,14 +98,16 @@ def find_defects(
         paths.append(path)
         columns += zip(present, key.leaf_columns(present), strict=True)
     leaves = [f"leaf{i}" for i in range(len(keys))]
+    db.make("every_row", source, **parameters)
+    when = next((column for column in records.wanted if column.use == "period"), None)
+    found, notes = ([], []) if when is None else _of_days(db, when.name)
     db.make(
         "placed",
         f"SELECT source.*, {', '.join(f'leaves{i}.leaf AS leaf{i}' for i in range(len(keys)))} "
-        f"FROM ({source}) AS source {' '.join(joins)}",
-        **parameters,
+        f"FROM every_row AS source {' '.join(joins)} WHERE {'TRUE' if when is None else 'inside'}",
     )
+    db.drop("every_row")
     outside = [f"{leaf} IS NULL" for leaf in leaves]
-    found: list[Defect] = []
     for k, (name, labels) in enumerate(columns):
         found += _of_codes(db, k, name, labels)
     for leaf, present, path in zip(leaves, records.keys, paths, strict=True):
@@ -116,7 +123,24 @@ def find_defects(
     for i, name in enumerate(numbers):
         found += _counted(db, name, NOT_A_NUMBER, f"v{i} IS NULL")
     ((rows, away),) = db.run(f"SELECT count(*), count(*) FILTER (WHERE {' OR '.join(outside)}) FROM placed")
-    return Defects(int(rows), int(away), tuple(found))
+    return Defects(int(rows), int(away), (*notes, *_repeated(db, records)), tuple(found))
+
+
+def _of_days(db: Session, column: str) -> tuple[list[Defect], list[str]]:
+    """The days that cannot be read; and how many rows are outside the period, or have no day, in a sentence."""
+    ((dated, undated),) = db.run("SELECT count(day), count(*) - count(day) FROM every_row WHERE NOT inside")
+    said = f"{dated:,} rows are outside the period, and {undated:,} have no date: they are left out, not looked at."
+    return [*_counted(db, column, UNREADABLE, "inside IS NULL", "day", "every_row")], [said]
+
+
+def _repeated(db: Session, records: Records) -> Iterator[str]:
+    """How many rows repeat another one, as those of a file that is there twice do."""
+    ((rows,),) = db.run("SELECT count(*) - count(DISTINCT whole) FROM placed")
+    yield f"{rows:,} rows repeat another one in all columns (but nested ones)."
+    for column, ours in zip((each for each in records.wanted if each.use in _IDS), id_columns(records), strict=True):
+        if column.use == "person":
+            ((rows,),) = db.run(f"SELECT count({ours}) - count(DISTINCT {ours}) FROM placed")
+            yield f"{rows:,} rows repeat the id of another one ({column.name})."
 
 
 def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray) -> Iterator[Defect]:
@@ -127,7 +151,7 @@ def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray) -> Iterat
     def known(text: str, of_known: str = "label") -> str:
         return f"{text} IN (SELECT {of_known} FROM known{k})"
 
-    kinds = f"""CASE WHEN label IS NULL OR (label = '' AND NOT {known("label")}) THEN '{NULL}'
+    kinds = f"""CASE WHEN label IS NULL THEN '{NULL}' WHEN label = '' AND NOT {known("label")} THEN '{EMPTY}'
         WHEN {known("label")} THEN NULL
         WHEN {known(f"trim(label, {_SPACES})")} THEN '{PADDED}'
         WHEN {known("lower(label)", "lower(label)")} THEN '{CASE}'
@@ -161,10 +185,10 @@ def _of_paths(db: Session, path: range, names: Sequence[str], leaf: str) -> Iter
 
 def _of_ids(db: Session, records: Records, *, most: int | None, in_one_leaf: bool) -> Iterator[Defect]:
     """Ids that are missing or written in several ways, people with too many rows, groups in several leaves."""
-    wanted = [column for column in records.wanted if column.use in ("group", "person")]
+    wanted = [column for column in records.wanted if column.use in _IDS]
     for column, ours in zip(wanted, id_columns(records), strict=True):
         text = f"CAST({ours} AS VARCHAR)"
-        yield from _counted(db, column.name, NULL, f"{ours} IS NULL")
+        yield from _counted(db, column.name, NO_ID, f"{ours} IS NULL")
         bare = _BARE.format(text)
         again = f"SELECT {bare} FROM placed WHERE {ours} IS NOT NULL GROUP BY {bare} HAVING count(DISTINCT {text}) > 1"
         yield from _counted(db, column.name, SPELLED, f"{bare} IN ({again})", text)
@@ -176,11 +200,13 @@ def _of_ids(db: Session, records: Records, *, most: int | None, in_one_leaf: boo
             yield from _counted(db, column.name, SCATTERED, f"{ours} IN ({several})", text)
 
 
-def _counted(db: Session, column: str, what: str, condition: str, value: str = "") -> Iterator[Defect]:
+def _counted(
+    db: Session, column: str, what: str, condition: str, value: str = "", table: str = "placed"
+) -> Iterator[Defect]:
     """The defect that rows have which meet a condition, with their most frequent values; nothing where none does."""
-    ((rows,),) = db.run(f"SELECT count(*) FROM placed WHERE {condition}")
+    ((rows,),) = db.run(f"SELECT count(*) FROM {table} WHERE {condition}")
     if rows:
-        grouped = f"SELECT {value} AS label, count(*) AS n FROM placed WHERE {condition} GROUP BY label"
+        grouped = f"SELECT {value} AS label, count(*) AS n FROM {table} WHERE {condition} GROUP BY label"
         values = db.run(f"{grouped} ORDER BY n DESC, label LIMIT {SHOWN}") if value else []
         yield _defect(column, what, rows, values)
 

@@ -23,9 +23,12 @@ from tallytree.sources.type_names import type_in_messages
 PUBLIC_TABLES = frozenset({"public_groups", "public_totals"})
 """Arguments with tables that are counted as records are, and are public."""
 
-Use = Literal["key", "group", "household", "person", "number", "period"]
+Use = Literal["key", "group", "household", "person", "number", "period", "rest"]
 """What a column is used for: part of a path, the identity of a group, of a household (null: in none) or of a person, an
-integer ≥ 0, or when it was."""
+integer ≥ 0, when it was, or (for defects) whether a row repeats another."""
+
+Unreadable = Literal["left out", "refused", "shown"]
+"""What becomes of a record with a text that names no day; `"shown"`, for defects, keeps all records."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Wanted:
     use: Use
     argument: str = ""
     days: Period | None = None
+    unreadable: Unreadable = "left out"
 
 
 @dataclass(frozen=True)
@@ -152,12 +156,25 @@ def check_records(
         TypeError: a column has a type that its use does not allow, or `table` is not a table; records would be left
             out because of their column's type (see `key_types`).
     """
-    source = locate(table, argument, public=argument in PUBLIC_TABLES)
+    named = {column.name for column in others}.union(*((key.code,) if key.code else key.columns for key in keys))
+    source = locate(table, argument, named, public=argument in PUBLIC_TABLES)
     try:
         return located_records(source, schemas(source, argument), keys, others, argument, drop_unknown=drop_unknown)
     except (TypeError, ValueError):
         close(source, table)
         raise
+
+
+def with_every_column(records: Records, keys: Sequence[LeafKey], others: Sequence[Wanted]) -> Records:
+    """The same, and all columns that the files have themselves, of types that every reader knows."""
+    found = schemas(records.source, records.argument)
+    folders = {name for values in getattr(records.source, "partitions", ()) for name, _ in values}
+    plain = (
+        {each.name for each in schema if _is_plain(_value_type(each.type)) and schema.names.count(each.name) == 1}
+        for _, schema in found
+    )
+    rest = [Wanted(name, "rest") for name in sorted(set.intersection(*plain) - folders)]
+    return located_records(records.source, found, keys, [*others, *rest], records.argument)
 
 
 def located_records(
@@ -267,6 +284,7 @@ def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, whe
             "it must hold dates, timestamps without a time zone or in UTC, or text such as 2026-03-04, 2026-03 or "
             "2026-W10 (cast the column to dates first)",
         ),
+        "rest": (True, ""),
     }[column.use]
     if not allowed:
         raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {type_in_messages(kind)}; {remedy}")
@@ -290,6 +308,10 @@ def _is_identity(kind: pa.DataType) -> bool:
     exact = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind)
     binary = types.is_binary(kind) or types.is_large_binary(kind)
     return _is_text_or_integer(kind) or bool(exact or binary or _is_uuid(kind)) or is_narrow_decimal(kind)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return _is_identity(kind) or is_number(kind) or bool(pa.types.is_boolean(kind))
 
 
 def _is_day_or_moment(kind: pa.DataType) -> bool:

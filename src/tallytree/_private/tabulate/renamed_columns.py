@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from tallytree._private.tabulate.in_period import in_period
 from tallytree._private.tabulate.leaf_statistics import MAX_TOTAL
 from tallytree._private.tabulate.records import Records, is_narrow_decimal
 from tallytree.sources.text_columns import is_text_type
@@ -28,7 +29,13 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
     """
     columns, path, numbers = [], 0, 0
     for column, value, found in zip(records.wanted, values, types, strict=True):
-        if column.use == "period":  # it decides which rows there are: see `in_period`
+        if column.days is not None:  # it decides which rows there are
+            inside = in_period(value, found, column.days)
+            if column.unreadable == "refused":
+                columns.append(f"({inside}) IS NULL AS undated")
+            elif column.unreadable == "shown":
+                columns.append(f"CASE WHEN {value} IS NULL THEN FALSE ELSE {inside} END AS inside")
+                columns.append(f"nullif(CAST({value} AS VARCHAR), '') AS day")
             continue
         kind = found.value_type if pa.types.is_dictionary(found) else found
         if column.use == "key":
@@ -42,9 +49,11 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
             # Integers stay: they are quicker to group, and are united with another file's text as text. An empty text
             # is no id, in no format: all who have none would be one person.
             columns.append(f"{value if pa.types.is_integer(kind) else _text_id(value)} AS {name}")
-        else:
+        elif column.use == "number":
             columns.append(f"{_integer(value, kind)} AS v{numbers}")
             numbers += 1
+    if rest := [value for column, value in zip(records.wanted, values, strict=True) if column.use == "rest"]:
+        columns.append(f"hash({', '.join(rest)}) AS whole")
     return ", ".join(columns)
 
 

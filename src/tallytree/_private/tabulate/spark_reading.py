@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from pyspark.sql.pandas.types import to_arrow_type
@@ -15,20 +16,20 @@ from pyspark.sql.types import StringType
 from tallytree._private.tabulate.records import Records
 
 
-def frames(session: SparkSession, records: Records) -> Iterator[tuple[DataFrame, tuple[pa.DataType, ...]]]:
+def frames(session: SparkSession, records: Records) -> list[tuple[DataFrame, tuple[pa.DataType, ...]]]:
     """The wanted columns in their order, named c0, c1, …, and their types; a frame for each schema among files."""
     if isinstance(records.source, DataFrame):
-        yield _wanted(_in_session(session, records.source), records.layouts[0].positions), records.layouts[0].types
-        return
-    if records.local_parquet and not _named_by_folders(records) and not _in_nanoseconds(records):
-        for layout in records.layouts:
-            paths = [_literal_path(path) for path in layout.paths]
-            yield _wanted(session.read.parquet(*paths), layout.positions), layout.types
-        return
+        (layout,) = records.layouts
+        return [(_wanted(_in_session(session, records.source), layout.positions), layout.types)]
+    if records.local_parquet and not _named_by_folders(records):
+        with suppress(AnalysisException):  # of a column, wanted or not, Spark's own reader does not know the type
+            scanned = [session.read.parquet(*map(_literal_path, layout.paths)) for layout in records.layouts]
+            pairs = zip(scanned, records.layouts, strict=True)
+            return [(_wanted(frame, layout.positions), layout.types) for frame, layout in pairs]
     # Columns from the names of folders are checked against those in the files where these are streamed.
-    for layout, rows in zip(records.layouts, records.streams(), strict=True):
-        table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows
-        yield session.createDataFrame(arrow_for_spark(table)), layout.types
+    tables = (rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows for rows in records.streams())
+    sent = (session.createDataFrame(arrow_for_spark(table)) for table in tables)
+    return [(frame, layout.types) for frame, layout in zip(sent, records.layouts, strict=True)]
 
 
 def _named_by_folders(records: Records) -> bool:
@@ -37,12 +38,6 @@ def _named_by_folders(records: Records) -> bool:
     wanted = {column.name for column in records.wanted}
     paths = (path for layout in records.layouts for path in layout.paths)
     return any(wanted & dict(files.partition_values(path)).keys() for path in paths)
-
-
-def _in_nanoseconds(records: Records) -> bool:
-    """Whether a wanted column has timestamps in nanoseconds, which Spark's own reader of Parquet refuses."""
-    types = (kind for layout in records.layouts for kind in layout.types)
-    return any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in types)
 
 
 def schema_of(frame: DataFrame, argument: str) -> pa.Schema:

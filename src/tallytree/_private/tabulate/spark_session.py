@@ -45,6 +45,8 @@ SETTINGS = {
     # A file that cannot be read is an error, never a file without records.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    # Timestamps in nanoseconds are none of Spark's types: see `spark_reading`.
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
     # Shuffled rows are private: their files are removed when a statement ends.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     # Of a plan from which parts were taken out while it ran, not all shuffles could be found.
@@ -82,7 +84,7 @@ class SparkSQLSession:
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns under our names, and its parameters (none)."""
         queries = []
-        found = self._shield(lambda: list(frames(self._session, records)))
+        found = self._shield(lambda: frames(self._session, records))
         for i, (frame, types) in enumerate(found):
             self._show(frame, f"records{i}")
             values = [name for name, _ in enumerate_names(records.wanted)]

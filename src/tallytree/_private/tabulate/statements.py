@@ -9,6 +9,7 @@ always parameters. The statements are kept once, in DuckDB's dialect, for every 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -33,6 +34,7 @@ from tallytree._private.tabulate.records import Records, Wanted, key_types, name
 from tallytree._private.tabulate.renamed_columns import id_columns
 from tallytree._private.tabulate.session import Session
 from tallytree.product import LeafKey
+from tallytree.sources.public_tables import refuse_repeated
 
 FEW_CELLS = 2**16
 """Up to so many cells, records are grouped by their paths first, and only the groups' leaves are looked up.
@@ -75,8 +77,10 @@ def count_records(
     numbers = _numbers(records)
     leaves = [f"leaf{i}" for i in range(len(keys))]
     counted = _Statistic(each="v0" if numbers else "1", by=() if bound is None else ("g",))
-    few = bound is None and prod(key.hierarchy.n_leaves for key in keys) <= FEW_CELLS
+    few = bound is None and not records.is_public and prod(key.hierarchy.n_leaves for key in keys) <= FEW_CELLS
     _tabulate(db, records, keys, counted, drop_unknown, paths_first=few, impossible=impossible)
+    if records.is_public:
+        _require_each_leaf(db, records, keys[0])
     people, found, amounts = None, None, "matched"
     if bound is not None:
         cells = Cells.of_records(leaves)
@@ -86,6 +90,17 @@ def count_records(
     _refuse_large_total(db, records, numbers, amounts)
     *parts, counts = _result(db, leaves, amounts)
     return LeafCounts(tuple(parts), counts, people, found)
+
+
+def _require_each_leaf(db: Session, records: Records, key: LeafKey) -> None:
+    """Refuse a public table of exact numbers that lists a leaf twice, and say how many it does not list."""
+    argument, n_leaves, columns = records.argument, key.hierarchy.n_leaves, records.keys[0]
+    leaves, times = db.arrays("SELECT leaf0, listed FROM matched ORDER BY leaf0")
+    labels = {name: each.take(leaves) for name, each in zip(columns, key.leaf_columns(columns), strict=True)}
+    refuse_repeated(times, labels, f"{argument}: the area", "list every area once, with its whole number")
+    if missing := n_leaves - len(leaves):
+        said = f"{missing:,} of {n_leaves:,} areas are not listed, so that 0 is published for them as exact"
+        warnings.warn(f"{argument}: {said}; list every area, with 0 where there is none", stacklevel=2)
 
 
 def group_rows(
@@ -264,7 +279,8 @@ def _tabulate(
     )
     by = _listed([*(f"leaf{i}" for i in range(len(keys))), *statistic.by, "fault"])
     total = "exact_sum(amount)" if paths_first else _total(statistic.each)
-    grouped = f"SELECT {by}, {_FIRST_STRAY}, {total} AS amount FROM ({placed}) AS placed GROUP BY {by}"
+    listed = ", count(*) AS listed" if records.is_public else ""
+    grouped = f"SELECT {by}, {_FIRST_STRAY}, {total} AS amount{listed} FROM ({placed}) AS placed GROUP BY {by}"
     db.make("matched", grouped, **parameters)
     _refuse_faults(db, records, keys, drop_unknown, "matched")
 
@@ -284,6 +300,7 @@ def _placed(
     path, ids = _path(records), id_columns(records)
     may_be_null = [column.use == "household" for column in records.wanted if column.use in _IDS]
     faults = [f"v{i} IS NULL" for i in range(len(_numbers(records)))]
+    faults += ["undated" for column in records.wanted if column.unreadable == "refused"]
     amount, groups = statistic.each, ""
     if paths_first:
         amount = "count(*)" if amount == "1" else f"exact_sum({amount})"
@@ -298,7 +315,7 @@ def _placed(
         joins.append(join)
         other = key.other_leaf
         leaves.append(f"leaves{i}.leaf" if other is None else f"coalesce(leaves{i}.leaf, {other})")
-        nulls += [f"k{k} IS NULL" if other is None else "FALSE" for k in of_path]
+        nulls += [f"k{k} IS NULL" if other is None and not drop_unknown else "FALSE" for k in of_path]
     refused = []
     for i, each in enumerate(impossible):
         db.register(f"impossible{i}", each.leaves)
@@ -351,6 +368,10 @@ _FAULTS = {
         "must hold integers from 0 to 2^62 (floats: below 2^53), but some are negative, fractional, missing, too "
         "large or not numbers; correct or drop those rows"
     ),
+    "period": (
+        "has text that is no date in a form that is read: a day (2026-03-04, also with a time after it), a month "
+        "(2026-03) or an ISO week (2026-W10); write dates so, or leave such records out with on_unknown='drop'"
+    ),
 }
 
 
@@ -361,7 +382,7 @@ def _refuse_faults(db: Session, records: Records, keys: Sequence[LeafKey], drop_
         ValueError: there are some; of a private record the message names at most the column that is at fault.
     """
     outside = [f"coalesce(bool_or(leaf{i} IS NULL), false)" for i in range(len(keys))]
-    counted = [column for column in records.wanted if column.use != "period"]  # by that one, rows are left out
+    counted = [column for column in records.wanted if column.use != "period" or column.unreadable == "refused"]
     first_fault, *found = db.run(f"SELECT min(fault), {_listed(outside)} FROM {grouped} WHERE fault > 0")[0]
     if first_fault is not None and first_fault <= len(counted):
         column = counted[first_fault - 1]

@@ -85,6 +85,7 @@ def release(
         require_address_space()  # compiled libraries cannot even be loaded in a very small one
         with run_progress(logs.show_bar(quiet=quiet)):
             from tallytree._run.output import Output
+            from tallytree.release.surprises import surprises
 
             options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
             options |= {"approved_by": approved_by, "reason": reason, "ticket": ticket}
@@ -96,6 +97,8 @@ def release(
             released = loaded.release(output)
             report_beside(out, wanted=report)
         with showing_what_is_paid(loaded, released, out):
+            for said in surprises(released, out):
+                logs.warning(f"{said} Are the files and the period right? `tallytree lint` looks at the records.")
             if quiet:
                 note_invariants(released.statement)
             else:

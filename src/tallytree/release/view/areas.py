@@ -208,12 +208,13 @@ def _summed(rows: IntArray, areas: IntArray, numbers: IntArray) -> tuple[IntArra
 
 def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Table, list[str]]:
     """The columns of the table that are used, and those that are columns of paths."""
-    source = table if isinstance(table, Files | Scan) else locate(table, ARGUMENT, public=True)
-    present = column_names(source, ARGUMENT)
     wanted = [column for side in sides for column in side.columns]
+    asked = [] if by is None else [text(by, "by", "the name of a column")]
+    known = isinstance(table, Files | Scan)
+    source = table if known else locate(table, ARGUMENT, [*wanted, *asked], public=True)
+    present = column_names(source, ARGUMENT)
     columns = [column for column in wanted if column in present]
-    if by is not None:
-        require_columns(present, [text(by, "by", "the name of a column")], ARGUMENT, public=True)
+    require_columns(present, asked, ARGUMENT, public=True)
     if not columns:
         raise ValueError(f"{ARGUMENT}: it has none of the columns {', '.join(wanted)}; each row names a node by these")
     if len(columns) < len(wanted):
@@ -227,7 +228,7 @@ def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Tab
             )
     if by in RESERVED:
         raise ValueError(f"by: {by!r} is a column of the totals; rename the column")
-    used = list(dict.fromkeys([*columns, *([] if by is None else [by])]))
+    used = list(dict.fromkeys([*columns, *asked]))
     return read_public(source, used, ARGUMENT), columns
 
 
