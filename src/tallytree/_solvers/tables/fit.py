@@ -318,4 +318,7 @@ class _Children:
 
 def _excess(published: IntArray, real: FloatArray, part: float) -> float:
     """The mean square of what numbers differ by from real ones, less a part of that of the nearest integers."""
-    return float(np.mean((published - real) ** 2 - part * (np.rint(real) - real) ** 2))
+    off, nearest = published - real, np.rint(real) - real
+    off *= off
+    nearest *= nearest
+    return float(off.sum() - part * nearest.sum()) / off.size
