@@ -29,10 +29,9 @@ class LeastSquares(TablesMechanism):
     coarser ones fixed: so counts near 0 move the finest tables only, and no total. The detail of every area is then
     raked to these tables and rounded. See `docs/explanation/tables.md`.
 
-    `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it, with
-    what rounding adds.
-    Cells that are impossible are 0 and known exactly. What they tell of others is not in `std_dev`, which is then an
-    upper bound.
+    `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it,
+    with what rounding adds. Cells that are impossible are 0 and known exactly. What they tell of others is not in
+    `std_dev`, which is then an upper bound.
     """
 
     def reconcile(
