@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, NumberArray, chunks
 from tallytree._compute.threads import side_by_side
 from tallytree._solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
 from tallytree._solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_tables, wanted_sums
@@ -316,9 +316,9 @@ class _Children:
         self.targets[children] = x
 
 
-def _excess(published: IntArray, real: FloatArray, part: float) -> float:
+def _excess(published: NumberArray, real: NumberArray, part: float) -> float:
     """The mean square of what numbers differ by from real ones, less a part of that of the nearest integers."""
-    off, nearest = published - real, np.rint(real) - real
+    off, nearest = np.asarray(published - real, dtype=np.float64), np.asarray(np.rint(real) - real, dtype=np.float64)
     off *= off
     nearest *= nearest
     return float(off.sum() - part * nearest.sum()) / off.size

@@ -154,7 +154,7 @@ class Rounding:
         lattice, done = self.lattices[depth], tables[depth]
         among = lattice if table == lattice.finest else Lattice.below(self.detail, [table])
         place, weight = _counted(among, self.deviations[depth][lattice.embedded(among)[0]])
-        x = np.ascontiguousarray(lattice.detail.summed(self.real[depth], table))
+        x = np.ascontiguousarray(lattice.detail.summed(self.real[depth], table), dtype=np.float64)
         shared = _meet(table, reduce(_join, done, (0,) * len(table)))
         group = self.detail.cell_of(shared, within=table)
         sums = np.empty((len(x), 0), dtype=np.int64)
@@ -207,7 +207,7 @@ class Rounding:
         def work(part: slice) -> None:
             for m, n in shapes:
                 cells = order[begins[(rows == m) & (sizes == m * n)][:, None] + np.arange(m * n)].reshape(-1, m, n)
-                real = np.ascontiguousarray(x[part][:, cells]).reshape(-1, n)
+                real = np.ascontiguousarray(x[part][:, cells], dtype=np.float64).reshape(-1, n)
                 own = np.empty(real.shape, dtype=values.dtype)
                 columns = values[part][:, column[cells[:, 0]]].reshape(-1, n).astype(np.int64)
                 own_sums = np.empty((len(real), 0)) if sums is None else sums[part][:, row[cells[:, :, 0]]]
