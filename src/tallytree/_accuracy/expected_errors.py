@@ -19,7 +19,7 @@ from tallytree._run import Planned, PlannedCounts, PlannedHouseholds, PlannedSiz
 from tallytree._solvers.error_law import ErrorLaw
 from tallytree.hierarchy import nodes_per_level
 from tallytree.release.quality import STANDARD
-from tallytree.tables.expected import table_std_devs
+from tallytree.tables.expected import expected_rounding, table_std_devs
 from tallytree.tables.layout import shown_tables
 
 Basis: TypeAlias = Literal["closed form", "mean families", "public", "simulation", "not known"]
@@ -151,12 +151,13 @@ def _of_tables(planned: PlannedTables) -> list[LevelLaw]:
     variances = {name: each.noise.variance for name, each in planned.plan.levels.items()}
     laplace = any(each.noise.distribution == "discrete_laplace" for each in planned.plan.levels.values())
     found = table_std_devs(planned.layout, variances, planned.exact_level)
+    rounding = expected_rounding(planned.layout, variances, found)
     laws: list[LevelLaw] = []
     for name, cells in nodes_per_level(planned.layout).items():
         variance = found[name].ravel() ** 2
         # A cell that nothing else tells of has one noise; that of others is of many, and nearly normal.
         single = np.where(variances.get(name, np.inf) <= variance * 1.001, variance, 0.0)
-        law = ErrorLaw.of(variance, single, cells, laplace=laplace)
+        law = ErrorLaw.of(variance + rounding[name].ravel(), single, cells, laplace=laplace)
         laws.append(LevelLaw(name, cells, law, "closed form" if variance.any() else "public"))
     return laws
 

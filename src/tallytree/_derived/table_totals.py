@@ -99,6 +99,20 @@ class TableSums:
 
         return self._of_areas(weights, self.finest, of_rows)
 
+    def rounding(self, weights: Weights) -> FloatArray:
+        """What rounding adds to each of these, where weights are 0 or 1: float64 (areas, sums), or one for all.
+
+        It is stated for one number. A sum of n has at most n times as much, about, and less where rounding kept it.
+        """
+        stated = self.view.statement.get("rounding", {}).get(self.view.levels[self.depth], 0.0) ** 2
+        unbiased = self.unbiased(weights) if stated else None
+        if unbiased is None:
+            return np.zeros((1, 1))
+        layout = self.view.layout
+        number = self._summed(np.ones((layout.areas(self.depth), layout.width(self.depth))), weights)
+        moved = np.where(number > 1, (self.counts(weights) - unbiased) ** 2, stated)
+        return np.asarray(np.minimum(4 * number * stated, moved))
+
     def _summed(self, values: FloatArray, weights: Weights) -> FloatArray:
         """Sums over the areas of each: (areas, sums), of values of the table's cells."""
         refined = self.view.layout.tables[self.depth].refined
@@ -160,7 +174,7 @@ def totals_of_tables(
     sums = TableSums.of(view, areas, columns_needed(conditions))
     weights = weights_of(product, [conditions])
     count = sums.counts(weights)[:, 0].astype(np.int64)
-    std_dev = np.sqrt(sums.variances(weights)[:, 0])
+    std_dev = np.sqrt((sums.variances(weights) + sums.rounding(weights))[:, 0])
     unbiased = sums.unbiased(weights)
     return Totals({**names, "count": count}, count, std_dev, None if unbiased is None else unbiased[:, 0])
 

@@ -159,7 +159,8 @@ def checked_tables(layout: TableLayout, made: Any) -> FittedTables:
             alike = what == "std_devs" and np.shape(by_name[name]) == (areas, 1)  # for all cells of an area
             _errors(by_name[name], (areas, 1 if alike else width), f"{what} of {name!r}")
     misses = {str(name): float(miss) for name, miss in made.misses.items() if name in layout.levels}
-    return replace(made, misses=misses)
+    rounding = {str(name): float(added) for name, added in made.rounding.items() if name in layout.levels}
+    return replace(made, misses=misses, rounding=rounding)
 
 
 def about_foreign_counts(levels: Sequence[ReleasedCounts], total: int | None) -> dict[str, Any]:

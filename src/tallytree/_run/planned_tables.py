@@ -217,8 +217,10 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             made = dataclasses.replace(made, leaves=np.rint(made.leaves).astype(np.int64))
         unmet = {name: round(miss, 2) for name, miss in made.misses.items() if miss > UNMET}
         if unmet:
-            logger.warning("tables that contradict others within their noise: %s", ", ".join(unmet))
-        about = {"constraint_violations": 0, "negative_numbers": int((made.leaves < 0).sum()), "unmet": unmet, **told}
+            logger.warning("tables that contradict others, within their noise or as integers: %s", ", ".join(unmet))
+        negative = int((made.leaves < 0).sum())
+        about = {"constraint_violations": 0, "negative_numbers": negative, "unmet": unmet, **told}
+        about["rounding"] = made.rounding
         detail = detail_table(self.layout, made.leaves) if self.arguments.keep_detail else None
         if detail is not None:  # no part of the plan: with a secret the same run can be repeated with it
             about["detail"] = detail_facts(self.layout, detail)

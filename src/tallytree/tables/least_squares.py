@@ -29,9 +29,9 @@ class LeastSquares(TablesMechanism):
     coarser ones fixed: so counts near 0 move the finest tables only, and no total. The detail of every area is then
     raked to these tables and rounded. See `docs/explanation/tables.md`.
 
-    `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it.
-    Cells that are impossible are 0 and known exactly. What they tell of others is not in `std_dev`, which is then an
-    upper bound.
+    `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it,
+    with what rounding adds. Cells that are impossible are 0 and known exactly. What they tell of others is not in
+    `std_dev`, which is then an upper bound.
     """
 
     def reconcile(
@@ -61,18 +61,17 @@ class LeastSquares(TablesMechanism):
             progress=stages.step,
         )
         std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)
-        unbiased = {name: fitted.estimates[place] for name, place in zip(layout.levels, places, strict=True)}
+        of = dict(zip(layout.levels, places, strict=True))
+        rounding = {name: round(fitted.rounding[at], 4) for name, at in of.items() if at in fitted.rounding}
+        std_devs |= {name: np.hypot(std_devs[name], added) for name, added in rounding.items()}
+        unbiased = {name: fitted.estimates[at] for name, at in of.items()}
         for depth, name in enumerate(layout.levels):
             zero = layout.impossible_cells(depth)
             if zero is not None:
                 std_devs[name] = np.where(zero, 0.0, std_devs[name])
                 unbiased[name][:, zero] = 0.0
-        return FittedTables(
-            fitted.leaves,
-            std_devs,
-            unbiased,
-            {name: fitted.misses[place] for name, place in zip(layout.levels, places, strict=True)},
-        )
+        misses = {name: fitted.misses[at] for name, at in of.items()}
+        return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding)
 
 
 def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
@@ -72,12 +72,15 @@ class FittedTables:
         unbiased: of all tables, by name: the estimates before x ≥ 0 and rounding, float64 (areas, cells of an area).
         misses: of the tables that the numbers could not all be near to at once, by name: by how much the numbers miss
             what was decided for the table, as the root of the mean square in standard deviations.
+        rounding: of tables where it is not negligible, by name: what rounding adds to a standard deviation, in squares.
+            `std_devs` have it.
     """
 
     leaves: IntArray
     std_devs: Mapping[str, FloatArray]
     unbiased: Mapping[str, FloatArray]
     misses: Mapping[str, float]
+    rounding: Mapping[str, float] = field(default_factory=dict)
 
 
 class TablesMechanism(Mechanism):

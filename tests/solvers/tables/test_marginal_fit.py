@@ -6,6 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tallytree._solvers.tables import fit as marginal_fit
+from tallytree._solvers.tables import integers
 from tallytree._solvers.tables.fit import fit
 from tallytree._solvers.tables.linear import NoisyTable
 from tallytree._solvers.tables.marginals import Detail
@@ -136,7 +137,8 @@ def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch):
     totals = (2, up(cells, families)[2].sum(axis=1))
     for kept in (None, totals):
         one = fit(detail, families, measured, totals=kept, threads=1).leaves
-        monkeypatch.setattr(marginal_fit, "CELLS_AT_ONCE", 60)
+        for module in (marginal_fit, integers):
+            monkeypatch.setattr(module, "CELLS_AT_ONCE", 60)
         np.testing.assert_array_equal(fit(detail, families, measured, totals=kept, threads=3).leaves, one)
         monkeypatch.undo()
 

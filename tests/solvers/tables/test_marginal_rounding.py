@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tallytree._solvers.tables.lattice import Lattice
 from tallytree._solvers.tables.marginals import Detail
-from tallytree._solvers.tables.rounding import choose_least, deal, keep_totals, round_family, round_root
+from tallytree._solvers.tables.rounding import choose_least, deal, keep_sums, round_family, round_root
 
 RNG = np.random.default_rng
 
@@ -16,6 +16,12 @@ def counted(detail):
     """All marginals, and equal weights."""
     place = Lattice.below(detail, [detail.finest]).rows.place
     return place, np.ones(len(place))
+
+
+def rounded_root(detail, x, total, values):
+    """All cells are one group; a total below 0 is free."""
+    sums = np.array([total] * (total >= 0), dtype=np.int64)
+    round_root(*counted(detail), np.zeros(detail.cells, dtype=np.int64), sums, x, 3, values)
 
 
 def deviations(detail, x, values, marginal):
@@ -40,7 +46,7 @@ def test_rounding_keeps_sums_and_totals(seed, children, scale):
     np.testing.assert_array_equal(values.sum(axis=0), column)
     assert np.abs(values - x).max() < 1 + 1e-12 * scale or children == 1
     totals = rng.multinomial(column.sum(), x.sum(axis=1) / x.sum())
-    keep_totals(*counted(detail), totals, x, values)
+    keep_sums(*counted(detail), np.zeros(detail.cells, dtype=np.int64), totals[:, None], x, values)
     assert (values >= 0).all()
     np.testing.assert_array_equal(values.sum(axis=0), column)
     np.testing.assert_array_equal(values.sum(axis=1), totals)
@@ -65,7 +71,7 @@ def test_a_root_is_rounded_with_and_without_a_total():
     x = RNG(5).gamma(0.5, 3.0, detail.cells)
     for total in (-1, int(x.sum()), int(x.sum()) + 3, 0, 10**6):
         values = np.empty(detail.cells, dtype=np.int64)
-        round_root(*counted(detail), x, total, 3, values)
+        rounded_root(detail, x, total, values)
         assert (values >= 0).all()
         if total >= 0:
             assert values.sum() == total
@@ -101,7 +107,7 @@ def test_a_root_leaves_all_marginals_near_and_cells_without_records_at_0():
     detail = Detail.flat([4, 3, 3, 2])
     x = RNG(8).gamma(0.5, 5.0, detail.cells) * (RNG(9).random(detail.cells) < 0.7)
     values = np.empty(detail.cells, dtype=np.int64)
-    round_root(*counted(detail), x, -1, 3, values)
+    rounded_root(detail, x, -1, values)
     assert (values[x == 0] == 0).all()
     for marginal in detail.components:
         assert np.sqrt((deviations(detail, x[None], values[None], marginal) ** 2).mean()) < 0.7

@@ -34,19 +34,6 @@ CELLS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class FittedDetail:
-    """The real detail of every level.
-
-    Attributes:
-        detail: per level, (areas, cells of the level's own detail).
-        misses: per level, (K,) the root of the mean square miss of each table, in standard deviations of its cells.
-    """
-
-    detail: list[FloatArray]
-    misses: list[FloatArray]
-
-
-@dataclass(frozen=True, eq=False)
 class _Tree:
     """What the rounds need; per level, but `shared`, `families` per level but the last."""
 
@@ -69,8 +56,8 @@ def rake_tree(
     slack: Sequence[FloatArray],
     zero: BoolArray,
     threads: int | None,
-) -> FittedDetail:
-    """Find the detail of every level whose tables are near the targets.
+) -> list[FloatArray]:
+    """Per level, (areas, cells of its own detail): the real detail whose tables are near the targets.
 
     Args:
         lattices: per level, its known marginals.
@@ -101,7 +88,7 @@ def rake_tree(
         logger.info("raking, stage %d: %d rounds", stage + 1, number)
         if worst < MET:
             break
-    return FittedDetail(tree.detail, _missed(tree, [np.zeros_like(each) for each in deviations]))
+    return tree.detail
 
 
 def _begun(

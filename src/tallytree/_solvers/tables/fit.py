@@ -3,8 +3,8 @@
 1. The least-squares estimate of all tables (`marginal_linear`): unbiased, not yet non-negative.
 2. From the root down, the tables of every family are made non-negative, the coarse ones first (`marginal_coarse`).
 3. The detail of every area is raked to these tables (`marginal_raking`).
-4. From the root down, the detail is rounded, with all tables in view (`marginal_rounding`). The children's integers add
-   up to their parent's in every detail cell.
+4. Integers near the detail meet the tables where that can be done (`integers`). The children's integers add up to
+   their parent's in every detail cell.
 
 So each coarse number is decided by its unbiased estimate, and what x ≥ 0 costs is paid by the finest tables. A joint
 non-negative fit has a smaller distance and larger errors: hundreds of cells that are 0 or unknown move the totals.
@@ -16,29 +16,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, NumberArray, chunks
 from tallytree._compute.threads import side_by_side
 from tallytree._solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
 from tallytree._solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_tables, wanted_sums
-from tallytree._solvers.tables.detail import FittedDetail, rake_tree
+from tallytree._solvers.tables.detail import rake_tree
+from tallytree._solvers.tables.integers import CELLS_AT_ONCE, Rounding
 from tallytree._solvers.tables.lattice import Lattice
 from tallytree._solvers.tables.linear import Level, NoisyTable, downward, tables, upward
 from tallytree._solvers.tables.marginals import Detail, Marginal
-from tallytree._solvers.tables.rounding import SWEEPS, round_families, round_root
 from tallytree._solvers.tables.variance import Table, expected_std_devs
 
 logger = logging.getLogger(__name__)
 
-CELLS_AT_ONCE = 2**21
-"""Cells of the areas that a thread works on at once. One family is never divided."""
 LEAST_DEVIATION = 0.5
 """Sums need not be met more exactly than integers can meet them."""
-LEAST_WEIGHT = 0.002
-"""What a deviation of the least accurate table costs in rounding, beside one of the most accurate."""
+LEAST_MISS = 0.01
+"""Of a more accurate table it is said by how many of these its numbers miss what was decided."""
+RESTORED, EXACT = 0.5, 0.1
+"""An estimate errs by e, and its nearest integer differs from it by d. Where e is small, that integer is the truth, and
+d = −e is no error. So a part of d² is taken off: this one (found in designs of all kinds, at standard deviations of 0.1
+to 1), or all of it where the standard deviation is below the second number."""
+NEGLIGIBLE = 0.02
+"""Rounding that adds less than this part to a variance, and 1 % to a standard deviation, is left out."""
 VARIANCES = (1e-50, 1e50)
 """Between these, no product of precisions and values leaves the range of doubles."""
 
@@ -50,13 +53,16 @@ class TableFit:
     Attributes:
         leaves: (leaf areas, detail cells) integers ≥ 0: int32 where they fit, int64 otherwise.
         estimates: of the wanted tables, the least-squares estimates before x ≥ 0: float64 (areas, cells).
-        misses: of each known table, by how much the real detail misses the table that step 2 decided: the root of the
-            mean square, in standard deviations of its cells. 0 where all tables have a common solution.
+        misses: of each known table, by how much the integers miss the table that step 2 decided, beyond its nearest
+            integers: the root of the mean square, in standard deviations of its cells.
+        rounding: of known tables, what rounding adds to the standard deviation of a cell, in squares, where that is not
+            negligible.
     """
 
     leaves: IntArray
     estimates: dict[Table, FloatArray]
     misses: dict[Table, float]
+    rounding: dict[Table, float]
 
 
 def fit(
@@ -167,14 +173,24 @@ class _Problem:
         targets = self._tables(levels, sums, deviations, wanted, estimates)
         self.progress("fitting the detail")
         slack = [each.most() for each in sums]
-        found = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
-        misses = {
-            (depth, marginal): float(found.misses[depth][k])
-            for depth, lattice in enumerate(lattices)
-            for k, marginal in enumerate(lattice.known)
-        }
+        detail = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
         self.progress("rounding")
-        return TableFit(self._rounded(lattices, deviations, found), estimates, misses)
+        work = Rounding(
+            self.detail, self.families, lattices, deviations, detail, self.exact, self.threads, self.progress
+        )
+        own = work.own_details(self.zero)
+        rounding: dict[Table, float] = {}
+        misses: dict[Table, float] = {}
+        for depth, lattice in enumerate(lattices):
+            for k, marginal in enumerate(lattice.known):
+                published, real = (lattice.detail.summed(x, marginal) for x in (own[depth], detail[depth]))
+                target, std_dev = targets[depth][:, lattice.places[marginal]], float(exactly[depth][k])
+                added = _excess(published, real, RESTORED if std_dev > EXACT else 1.0)
+                if added > NEGLIGIBLE * std_dev**2:
+                    rounding[depth, marginal] = float(np.sqrt(added))
+                miss = np.sqrt(max(_excess(published, target, 1.0), 0.0))
+                misses[depth, marginal] = float(miss / max(std_dev, LEAST_MISS))
+        return TableFit(work.dealt(own), estimates, misses, rounding)
 
     def _chunks(self, depth: int, width: int) -> list[slice]:
         """Slices of the areas of a level whose children have a limited number of cells."""
@@ -241,34 +257,6 @@ class _Problem:
             self.progress(f"decided the tables of level {depth + 1}: {areas:,} areas")
         return targets
 
-    def _rounded(self, lattices: Sequence[Lattice], deviations: Sequence[FloatArray], real: FittedDetail) -> IntArray:
-        """The integers of the leaf areas, from the root down."""
-        root = np.empty(self.detail.cells, dtype=np.int64)
-        total = int(self.exact[0][0]) if self.exact else -1
-        round_root(*_counted(lattices[0], deviations[0]), real.detail[0][0], total, SWEEPS, root)
-        values: IntArray = root[None, :]
-        if int(root.max(initial=0)) < 2**31:
-            values = cast(IntArray, values.astype(np.int32))
-        for depth, family in enumerate(self.families):
-            lattice = lattices[depth + 1]
-            shared = self.detail.cell_of(lattice.finest)
-            order = np.argsort(shared, kind="stable")
-            work = _Rounded(
-                *_counted(lattice, deviations[depth + 1]),
-                family,
-                np.searchsorted(shared[order], np.arange(lattice.detail.cells + 1)),
-                order,
-                values,
-                real.detail[depth + 1],
-                self.exact[depth + 1] if depth + 1 < len(self.exact) else np.zeros(0, dtype=np.int64),
-                np.empty((int(family[-1]), self.detail.cells), dtype=values.dtype),
-            )
-            for _ in side_by_side(work, self._chunks(depth, self.detail.cells), threads=self.threads):
-                pass
-            values = work.values
-            self.progress(f"rounded level {depth + 1}: {int(family[-1]):,} areas")
-        return values
-
 
 @dataclass(frozen=True, eq=False)
 class _Children:
@@ -328,45 +316,9 @@ class _Children:
         self.targets[children] = x
 
 
-@dataclass(frozen=True, eq=False)
-class _Rounded:
-    """The integers of the children of one level; called with a slice of the areas above; see `round_families`."""
-
-    place: IntArray
-    weight: FloatArray
-    family: IntArray
-    starts: IntArray
-    order: IntArray
-    parents: IntArray
-    x: FloatArray
-    totals: IntArray
-    values: IntArray
-
-    def __call__(self, part: slice) -> None:
-        family = self.family[part.start : part.stop + 1]
-        children = slice(int(family[0]), int(family[-1]))
-        round_families(
-            self.place,
-            self.weight,
-            family - family[0],
-            self.starts,
-            self.order,
-            self.parents[part],
-            self.x[children],
-            self.totals[children],
-            np.empty((children.stop - children.start, self.x.shape[1]), dtype=np.int64),
-            self.values[children],
-        )
-
-
-def _counted(lattice: Lattice, deviations: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Where each cell of a level's detail is counted, and what a deviation there costs: see `round_family`.
-
-    A marginal costs the more, the more accurate it is. The detail itself, where nothing measured it, costs little.
-    """
-    place = lattice.rows.place
-    weight = np.maximum(deviations.min() / deviations, LEAST_WEIGHT)
-    if lattice.finest in lattice.places:
-        return place, weight
-    own = int(lattice.rows.begin[-1]) + np.arange(place.shape[1])
-    return np.concatenate([place, own[None, :]]), np.append(weight, LEAST_WEIGHT)
+def _excess(published: NumberArray, real: NumberArray, part: float) -> float:
+    """The mean square of what numbers differ by from real ones, less a part of that of the nearest integers."""
+    off, nearest = np.asarray(published - real, dtype=np.float64), np.asarray(np.rint(real) - real, dtype=np.float64)
+    off *= off
+    nearest *= nearest
+    return float(off.sum() - part * nearest.sum()) / off.size

@@ -144,33 +144,44 @@ def _deviate(place: IntArray, x: FloatArray, values: IntArray, deviation: Any) -
 
 
 @inlined
-def keep_totals(place: IntArray, weight: FloatArray, totals: IntArray, x: FloatArray, values: IntArray) -> None:
-    """Give every child its total, by moving units between children within columns.
+def keep_sums(
+    place: IntArray, weight: FloatArray, group: IntArray, sums: IntArray, x: FloatArray, values: IntArray
+) -> None:
+    """Give every child its sum over each group of cells, by moving units between children within columns.
 
-    A child above its total has a value above 0, so there is always a unit to move, and every move brings two children
-    nearer to their totals. Units are moved one by one, each where Σ d² rises least; where very many are to be moved
-    (which the fit leaves to no family that it solved), several at once.
+    The children's sums over a group add up to those of its columns. A child above its sum has a value above 0 there, so
+    there is always a unit to move, and every move brings two children nearer to their sums: integers that meet columns
+    and sums always exist, as in any transportation problem. Units are moved one by one, each where Σ d² rises least;
+    where very many are to be moved (which the fit leaves to no family that it solved), several at once.
     """
     m, n = values.shape
+    above, met = -sums, True
+    for c in range(m):
+        for j in range(n):
+            above[c, group[j]] += values[c, j]
+        for g in range(sums.shape[1]):
+            met = met and above[c, g] == 0
+    if met:
+        return
     deviation = np.zeros((m, place.max() + 1), dtype=np.float32)
     _deviate(place, x, values, deviation)
-    above = np.array([values[c].sum() - totals[c] for c in range(m)])
-    taker = 0
-    for giver in range(m):
-        while above[giver] > 0:
-            while above[taker] >= 0:
-                taker += 1
-            best, least = -1, np.inf
-            for j in range(n):
-                if values[giver, j] > 0:
-                    cost = _cost(place, weight, deviation[taker], j) - _cost(place, weight, deviation[giver], j)
-                    if cost < least:
-                        best, least = j, cost
-            units = max(1, min(above[giver], -above[taker], values[giver, best]) // (2 * n))
-            for child, change in ((giver, -units), (taker, units)):
-                values[child, best] += change
-                above[child] += change
-                _add(place, deviation[child], best, float(change))
+    for g in range(sums.shape[1]):
+        taker = 0
+        for giver in range(m):
+            while above[giver, g] > 0:
+                while above[taker, g] >= 0:
+                    taker += 1
+                best, least = -1, np.inf
+                for j in range(n):
+                    if group[j] == g and values[giver, j] > 0:
+                        cost = _cost(place, weight, deviation[taker], j) - _cost(place, weight, deviation[giver], j)
+                        if cost < least:
+                            best, least = j, cost
+                units = max(1, min(above[giver, g], -above[taker, g], values[giver, best]) // (2 * n))
+                for child, change in ((giver, -units), (taker, units)):
+                    values[child, best] += change
+                    above[child, g] += change
+                    _add(place, deviation[child], best, float(change))
 
 
 @kernel
@@ -178,16 +189,18 @@ def _best_change(
     place: IntArray,
     weight: FloatArray,
     deviation: Any,
+    group: IntArray,
+    g: int,
     x: FloatArray,
     values: IntArray,
     sign: int,
     first: int,
     step: int,
 ) -> int:
-    """The detail cell, of every `step`-th, where a unit more (sign 1) or less (−1) costs least; −1 for none."""
+    """The cell of a group, of every `step`-th, where a unit more (sign 1) or less (−1) costs least; −1 for none."""
     best, least = -1, np.inf
     for j in range(first, len(values), step):
-        if x[j] > 0.0 and (sign > 0 or values[j] > 0):
+        if group[j] == g and x[j] > 0.0 and (sign > 0 or values[j] > 0):
             cost = sign * _cost(place, weight, deviation, j)
             if cost < least:
                 best, least = j, cost
@@ -195,8 +208,10 @@ def _best_change(
 
 
 @inlined
-def _exchange(place: IntArray, weight: FloatArray, deviation: Any, x: FloatArray, values: IntArray) -> None:
-    """Move single units between detail cells of one area while that lowers Σ d²; a sweep looks at each cell once."""
+def _exchange(
+    place: IntArray, weight: FloatArray, deviation: Any, group: IntArray, x: FloatArray, values: IntArray
+) -> None:
+    """Move single units between cells of a group while that lowers Σ d²; a sweep looks at each cell once."""
     n = len(values)
     step = max(1, n // CANDIDATES)
     terms = weight.sum()
@@ -208,7 +223,7 @@ def _exchange(place: IntArray, weight: FloatArray, deviation: Any, x: FloatArray
             before = -2.0 * _cost(place, weight, deviation, j) + terms
             values[j] -= 1
             _add(place, deviation, j, -1.0)
-            i = _best_change(place, weight, deviation, x, values, 1, (j + sweep) % step, step)
+            i = _best_change(place, weight, deviation, group, group[j], x, values, 1, (j + sweep) % step, step)
             if i >= 0 and before + 2.0 * _cost(place, weight, deviation, i) + terms < -1e-6:
                 j, moved = i, True
             values[j] += 1
@@ -218,14 +233,23 @@ def _exchange(place: IntArray, weight: FloatArray, deviation: Any, x: FloatArray
 
 
 @kernel
-def round_root(place: IntArray, weight: FloatArray, x: FloatArray, total: int, sweeps: int, values: IntArray) -> None:
+def round_root(
+    place: IntArray,
+    weight: FloatArray,
+    group: IntArray,
+    sums: IntArray,
+    x: FloatArray,
+    sweeps: int,
+    values: IntArray,
+) -> None:
     """Round one area without a parent.
 
     Args:
-        place: (marginals, cells) where in a row of marginals each detail cell is counted.
+        place: (marginals, cells) where in a row of marginals each cell is counted.
         weight: (marginals,) w_T, what a squared deviation of each costs.
+        group: (cells,) the group of each.
+        sums: what the integers of each group add up to; empty where that is free.
         x: (cells,) ≥ 0; a cell of 0 stays 0.
-        total: what the integers add up to; below 0 where it is free.
         sweeps: how often each cell is chosen again.
         values: (cells,) gets the integers ≥ 0.
     """
@@ -246,18 +270,20 @@ def round_root(place: IntArray, weight: FloatArray, x: FloatArray, total: int, s
             elif values[j] > 0 and -2.0 * _cost(place, weight, deviation, j) + terms < 0.0:
                 values[j] -= 1
                 _add(place, deviation, j, -1.0)
-    while total >= 0:
-        left = total - values.sum()
-        if left == 0:
-            break
-        sign = 1 if left > 0 else -1
-        best = _best_change(place, weight, deviation, x, values, sign, 0, 1)
-        units = max(1, abs(left) // (2 * n))
-        if sign < 0:
-            units = min(units, values[best])
-        values[best] += sign * units
-        _add(place, deviation, best, float(sign * units))
-    _exchange(place, weight, deviation, x, values)
+    for g in range(len(sums)):
+        left = sums[g]
+        for j in range(n):
+            left -= values[j] if group[j] == g else 0
+        while left != 0:
+            sign = 1 if left > 0 else -1
+            best = _best_change(place, weight, deviation, group, g, x, values, sign, 0, 1)
+            units = max(1, abs(left) // (2 * n))
+            if sign < 0:
+                units = min(units, values[best])
+            values[best] += sign * units
+            left -= sign * units
+            _add(place, deviation, best, float(sign * units))
+    _exchange(place, weight, deviation, group, x, values)
 
 
 @inlined
@@ -325,39 +351,36 @@ def round_families(
     place: IntArray,
     weight: FloatArray,
     begins: IntArray,
-    starts: IntArray,
-    order: IntArray,
-    parents: Any,
+    columns: IntArray,
+    group: IntArray,
+    sums: IntArray,
     x: FloatArray,
-    totals: IntArray,
-    own: IntArray,
+    sweeps: int,
     values: Any,
 ) -> None:
-    """Write the integers of the children begins[i] … begins[i + 1] − 1 of every parent.
+    """Write the integers of the children begins[i] … begins[i + 1] − 1 of every parent; see `round_family`.
 
     Args:
-        place: see `round_family`; of the children's detail.
-        weight: see `round_family`.
+        place: (marginals, cells).
+        weight: (marginals,).
         begins: (parents + 1,).
-        starts: (cells of the children's detail + 1,); see `deal`.
-        order: (cells,); see `deal`.
-        parents: (parents, cells) the integers that the children add up to.
-        x: (children, cells of their detail) the real detail.
-        totals: (children,) exact totals; empty where they are not known.
-        own: (children, cells of their detail) is overwritten.
+        columns: (parents, cells) the integers that the children add up to.
+        group: (cells,) the group of each.
+        sums: (children, groups) what each child adds up to; without columns where that is not known.
+        x: (children, cells) the real values.
+        sweeps: how often each column is chosen again.
         values: (children, cells) gets the integers.
     """
-    whole = np.empty(parents.shape[1], dtype=np.int64)
-    column = np.empty(x.shape[1], dtype=np.int64)
+    for i in range(len(columns)):
+        own = slice(begins[i], begins[i + 1])
+        round_family(place, weight, columns[i], x[own], sweeps, values[own])
+        if sums.shape[1] > 0:
+            keep_sums(place, weight, group, sums[own], x[own], values[own])
+
+
+@kernel
+def deal_families(begins: IntArray, starts: IntArray, order: IntArray, parents: Any, counts: Any, values: Any) -> None:
+    """`deal` for the children begins[i] … begins[i + 1] − 1 of every parent."""
     for i in range(len(parents)):
-        first, end = begins[i], begins[i + 1]
-        for j in range(len(whole)):
-            whole[j] = parents[i, j]
-        for g in range(len(column)):
-            column[g] = 0
-            for j in range(starts[g], starts[g + 1]):
-                column[g] += whole[order[j]]
-        round_family(place, weight, column, x[first:end], SWEEPS, own[first:end])
-        if len(totals) > 0:
-            keep_totals(place, weight, totals[first:end], x[first:end], own[first:end])
-        deal(starts, order, whole, own[first:end], values[first:end])
+        own = slice(begins[i], begins[i + 1])
+        deal(starts, order, parents[i], counts[own], values[own])
