@@ -17,11 +17,12 @@ from tallytree._report.pictures import (
     map_picture,
     matrix_picture,
     short_labels,
+    side_size,
     tree_picture,
     unit_of,
 )
 from tallytree._report.pyramids import column_groups, pyramid_picture, pyramid_sides
-from tallytree._report.reading import has_groups, is_small, labels_of, root_labels, small_table
+from tallytree._report.reading import has_groups, is_small, root_labels, small_table
 from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree._report.wording import name
 from tallytree.hierarchy import Hierarchy
@@ -33,6 +34,8 @@ from tallytree.release.view.sides import node_numbers
 MOST_BINS = 60
 MOST_FLOWS = 2_000_000
 """Larger levels are not drawn on a map."""
+MOST_AREAS = 4_000
+"""Levels with more areas are not drawn on a map."""
 MOST_TABLES = 8
 """How many tables are drawn."""
 
@@ -40,6 +43,7 @@ MOST_TABLES = 8
 def number_pictures(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
     """The pictures of a release, the most telling first."""
     statistic = view.statistic
+    boundaries = {level: shapes for level, shapes in boundaries.items() if len(shapes.frame) <= MOST_AREAS}
     if statistic == "contributions":
         return [people_picture(view.whole(view.levels[0]))]
     if statistic == "tables":
@@ -156,7 +160,7 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
             mapped = True
             nodes = side.nodes([table.column(column) for column in groups[0]], table.num_rows)
             found.append(map_picture(shapes, table, nodes, "count", unit_of(view)))
-        if len(groups) == 2 and all(len({*labels_of(table, side)}) <= MOST_SIDE for side in groups):
+        if len(groups) == 2 and all(side_size(view, side) <= MOST_SIDE for side in groups):
             found.append(matrix_picture(view, table, groups[0], groups[1], title))
         else:
             found.append(bars_picture(_cells(table, groups), "count", unit_of(view), title))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,6 @@ from tallytree._boundaries import Boundaries
 from tallytree._report.reading import (
     PublishedError,
     is_small,
-    labels_of,
     level_errors,
     parts_of,
     small_table,
@@ -32,6 +32,8 @@ WIDE, NARROW = 820, 230
 """Widths of charts in pixels: for a screen or paper, and for a phone. Labels beside them need further 100."""
 MAP_HEIGHT = 480
 MOST_BARS, MOST_SIDE, MOST_ROWS = 15, 20, 60
+MOST_CELLS = 10_000
+"""A matrix has a box for each pair of nodes of its two sides, listed or not."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _node_numbers(view: ReleaseView, level: str, depth: int, tree: Hierarchy) ->
 def errors_picture(view: ReleaseView, found: Sequence[PublishedError] | None = None) -> Picture | None:
     """How far the numbers of each level are off; None where no level's errors are known."""
     errors = level_errors(view) if found is None else found
-    known = [each for each in errors if each.median is not None]
+    known = [each for each in errors if each.median is not None][:MOST_ROWS]
     if not known:
         return None
     rows = [
@@ -285,11 +287,17 @@ def flows_picture(view: ReleaseView, level: str | None = None) -> Picture | None
         origin, destination = flow_sides(view, each)
         if not origin or not destination or not is_small(view, each):
             continue
-        table = small_table(view, each)
-        if level is None and max(len({*labels_of(table, side)}) for side in (origin, destination)) > MOST_SIDE:
+        sizes = side_size(view, origin), side_size(view, destination)
+        if sizes[0] * sizes[1] > MOST_CELLS or (level is None and max(sizes) > MOST_SIDE):
             continue
-        return matrix_picture(view, table, origin, destination, f"Trips by origin and destination, at {name(each)}")
+        title = f"Trips by origin and destination, at {name(each)}"
+        return matrix_picture(view, small_table(view, each), origin, destination, title)
     return None
+
+
+def side_size(view: ReleaseView, columns: Sequence[str]) -> float:
+    """How many nodes an attribute has at a level, which its path columns name; infinite where no tree says it."""
+    return next((side.size(len(columns)) for side in view.sides if columns[-1] in side.columns), math.inf)
 
 
 def side_order(view: ReleaseView, columns: Sequence[str]) -> list[str] | None:

@@ -17,6 +17,8 @@ from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.words import worded, words_of
 
 MOST_SIZES = 21
+MOST_POINTS = 400
+"""Of a line; with more sizes it is drawn through some of them."""
 
 
 def sizes_picture(view: ReleaseView, level: str, labels: Sequence[str], *, log: bool = False) -> Picture:
@@ -101,6 +103,10 @@ def _tails_shown(view: ReleaseView, table: pa.Table, where: str, log: bool | Non
     on_log = (bool(sizes) and sizes[-1] > 20) if log is None else log
     has_ends = bool(found) and found[0].get("lower") is not None
     picked = _spread(found, 25)
+    line = [
+        {**row, "tail": row["groups"], "tail_lower": row.get("lower"), "tail_upper": row.get("upper")}
+        for row in _spread(found, MOST_POINTS)
+    ]
     grid = Grid(
         f"{begin} of a size or more, {where}",
         ("size or more", noun, *(("at least", "at most") if has_ends else ())),
@@ -120,7 +126,7 @@ def _tails_shown(view: ReleaseView, table: pa.Table, where: str, log: bool | Non
         f"{begin} of a size or more, {where}{band}",
         words,
         lambda width: charts.size_distribution(
-            rows, log=on_log, cumulative=True, last_label=ends, width=width, description=words, unit=noun, one=one
+            line, log=on_log, cumulative=True, last_label=ends, width=width, description=words, unit=noun, one=one
         ),
         grid,
         840,
