@@ -22,12 +22,13 @@ from tallytree._report.pictures import (
     unit_of,
 )
 from tallytree._report.pyramids import column_groups, pyramid_picture, pyramid_sides
-from tallytree._report.reading import has_groups, is_small, root_labels, small_table
+from tallytree._report.reading import ALPHA, has_groups, is_small, root_labels, small_table
 from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree._report.wording import name
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.counted_unit import counted_noun
+from tallytree.release.intervals import LevelErrors, with_intervals
 from tallytree.release.view.release_view import PublishedTable, ReleaseView, path_columns
 from tallytree.release.view.sides import node_numbers
 
@@ -91,22 +92,10 @@ def people_picture(table: pa.Table) -> Picture:
             table.column("records_from").to_pylist(), table.column("records_to").to_pylist(), strict=True
         )
     ]
-    people, errors = table.column("people").to_pylist(), table.column("std_dev").to_pylist()
-    shown = pa.table(
-        {
-            "records": labels,
-            "count": people,
-            "ci_lower": [round(number - 1.645 * error) for number, error in zip(people, errors, strict=True)],
-            "ci_upper": [round(number + 1.645 * error) for number, error in zip(people, errors, strict=True)],
-        }
-    )
-    return bars_picture(
-        shown,
-        "count",
-        "people",
-        "People by their number of records (the last bin also has more)",
-        MOST_BINS,
-    )
+    known = with_intervals(table, ALPHA, LevelErrors())
+    shown = pa.table({"records": labels, **{name: known.column(name) for name in ("people", "ci_lower", "ci_upper")}})
+    title = "People by their number of records (the last bin also has more)"
+    return bars_picture(shown, "people", "people", title, MOST_BINS)
 
 
 def _flows(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:

@@ -63,7 +63,8 @@ def building_folder(target: Path) -> Iterator[Path]:
     """A new folder beside `target` to build a release in; locked while it is used, and removed after an error.
 
     Yields:
-        `.NAME.xxxxxxxx.partial`, mode 0700, on the file system of `target`; renaming it keeps it. Folders above are made.
+        `.NAME.xxxxxxxx.partial`, mode 0700, on the file system of `target`; renaming it keeps it. The
+        folders above it are made.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))

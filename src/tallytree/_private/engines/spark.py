@@ -259,8 +259,8 @@ def require_workers(session: Any, modules: Sequence[str]) -> None:
         return
     raise OSError(
         f"engine: Spark's workers {problem}; this one is {sys.executable}, Python {wanted}. Give every "
-        "worker such a Python, with tallytree and pyarrow, and set the environment variable PYSPARK_PYTHON to its path. "
-        "To set it on this machine suffices, before the session is made"
+        "worker such a Python, with tallytree and pyarrow, and set the environment variable PYSPARK_PYTHON to its "
+        "path. To set it on this machine suffices, before the session is made"
     )
 
 
