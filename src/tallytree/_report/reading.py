@@ -137,7 +137,7 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
         return PublishedError(title, rows, None, None, None, None, noise)
     good, care, poor = usable.tolist()
     verdicts = (good, care, poor) if usable.any() else None
-    reach = reach_of(pa.concat_tables(sampled), stated)
+    reach = max(reach_of(pa.concat_tables(sampled), stated), 0.1 if most > 0 else 0.0)  # 0 would be called exact
     return PublishedError(title, rows, least, float(np.median(middle)), most, reach, noise, verdicts)
 
 
