@@ -6,10 +6,11 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from tallytree._charts.sizes import MOST_POINTS
 from tallytree._report import numbers
 from tallytree._report.numbers import number_pictures
 from tallytree._report.pictures import MOST_CELLS, MOST_SIDE
-from tallytree._report.size_pictures import MOST_POINTS, cumulative_picture
+from tallytree._report.size_pictures import cumulative_picture
 from tallytree.release.view.release_view import ReleaseView
 
 pytestmark = pytest.mark.needs("altair")

@@ -21,8 +21,8 @@ SMALL = 5_000
 """A level with at most so many rows is read as a whole, to be drawn."""
 ALPHA = 0.1
 """Intervals of a report: nine in ten hold the true number."""
-SAMPLED, ERRORS_SAMPLED = 200_000, 20_000
-"""Of so many standard deviations the middle one is taken, and of so many numbers the errors."""
+SAMPLED = 20_000
+"""Of so many numbers the middle standard deviation and the errors are taken."""
 TAILS = 20
 """Intervals of which the errors of numbers are read."""
 
@@ -121,7 +121,7 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     rows = view.rows(level)
     noise = about["noise"]["std_dev"] if about.get("measured") else None
     stated = stated_errors(view.statement, level)
-    least, most, std_devs, sampled = np.inf, -np.inf, [np.zeros(0)], []
+    least, most, sampled = np.inf, -np.inf, []
     usable = np.zeros(3, dtype=np.int64)
     for part in map(_of_tails, view.slices(level)):
         usable += usable_numbers([part], stated) or 0
@@ -130,15 +130,15 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
         known = part.filter(pc.is_finite(part.column("std_dev")))
         found = known.column("std_dev").to_numpy()
         least, most = float(found.min(initial=least)), float(found.max(initial=most))
-        std_devs.append(found[:: max(rows // SAMPLED, 1)])
-        sampled.append(known.take(np.arange(0, known.num_rows, max(rows // ERRORS_SAMPLED, 1))))
-    title, middle = titled(about), np.concatenate(std_devs)
-    if not len(middle):
+        sampled.append(known.take(np.arange(0, known.num_rows, max(rows // SAMPLED, 1))))
+    title = titled(about)
+    if most < 0:
         return PublishedError(title, rows, None, None, None, None, noise)
+    taken = pa.concat_tables(sampled)
     good, care, poor = usable.tolist()
     verdicts = (good, care, poor) if usable.any() else None
-    reach = max(reach_of(pa.concat_tables(sampled), stated), 0.1 if most > 0 else 0.0)  # 0 would be called exact
-    return PublishedError(title, rows, least, float(np.median(middle)), most, reach, noise, verdicts)
+    reach = max(reach_of(taken, stated), 0.1 if most > 0 else 0.0)  # 0 would be called exact
+    return PublishedError(title, rows, least, float(np.median(taken.column("std_dev"))), most, reach, noise, verdicts)
 
 
 def _of_tails(rows: pa.Table) -> pa.Table:

@@ -26,10 +26,7 @@ from tallytree.counts.released_counts import ListedErrors
 FAR = 10.0
 """Standard deviations beyond which no node is left out."""
 OF_LAPLACE = 0.6
-"""The odds of being 0 are raised to this power with Laplace noise: the model's normal noise makes it too sure.
-
-Chosen on generated data: `docs/methods/intervals.md` has the figures.
-"""
+"""The power of the odds of being 0 with Laplace noise, of which the model is too sure. Chosen on made-up data."""
 MOST_CHANCE = 0.5
 """Beyond, the model says little: cells that it holds for 0 are small as often. ½ stands for ½ or more."""
 SAFE = 4.0
