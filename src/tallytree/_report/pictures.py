@@ -167,7 +167,7 @@ ENDS = ("at least", "at most")
 """Headings of the ends of intervals."""
 
 
-def _ends(table: pa.Table) -> list[list[int]]:
+def _ends(table: pa.Table) -> list[list[Any]]:
     """The ends of the intervals of a table, where it has them."""
     return [table.column(end).to_pylist() for end in ("ci_lower", "ci_upper") if end in table.column_names]
 

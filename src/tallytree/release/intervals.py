@@ -149,7 +149,8 @@ def ends_of(table: pa.Table, alpha: float, errors: LevelErrors) -> tuple[IntArra
 
 def reach_of_households(rows: pa.Table, alpha: float) -> IntArray:
     """Half the length of the interval of all households of each row's area, int64 (n,); see `MEMBER_COLUMNS`."""
-    return np.ceil(quantile(alpha, None) * rows.column("households_std_dev").to_numpy()).astype(np.int64)
+    reach: FloatArray = quantile(alpha, None) * rows.column("households_std_dev").to_numpy()
+    return np.ceil(reach).astype(np.int64)
 
 
 def extended(lower: IntArray, upper: IntArray, released: NumberArray) -> tuple[IntArray, IntArray]:
