@@ -143,7 +143,6 @@ def test_a_picture_without_its_extra_is_refused_in_one_sentence(folder, refusal,
     ("arguments", "message"),
     [
         (("--picture", "x.png"), "picture: 'x.png' must end in .svg or .html"),
-        (("--picture", "no/x.svg"), "picture: 'no' is no folder; make it first"),
         (("--target", "county"), "target: 'county' must be LEVEL=STD_DEV, such as county=50"),
         (("--target", "county=5", "--target", "county=6"), "target: 'county' is given twice; keep one"),
         (("--target", "county,sex=5"), "target: 'county,sex' is not a level of this release; its levels are all, "

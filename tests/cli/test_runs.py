@@ -71,6 +71,20 @@ def test_a_finished_run_is_skipped(folder, output):
     assert json.loads((folder / "out" / "release.json").read_text()) == before
 
 
+@pytest.mark.needs("altair", "vl_convert", "jinja2")
+def test_a_finished_run_without_a_report_gets_one(folder, output):
+    release = ("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip", "--report")
+    output(*release)
+    report = folder / "out" / "report.html"
+    before = report.read_bytes()
+    report.unlink()  # as after a kill while it was made
+    assert "report" not in output(*release, "--no-report")
+    assert not report.exists()
+    assert output(*release).splitlines()[1:] == ["It has no report; that is made now."]
+    assert report.read_bytes() == before
+    assert len(output(*release).splitlines()) == 1
+
+
 def test_a_changed_run_is_refused_or_charged(folder, output, refusal):
     output("release", "counts.yaml", "--out", "out", *MONDAY)
     people = pq.read_table("people.parquet")

@@ -60,10 +60,14 @@ def test_what_a_threshold_left_out_is_said(folder, output):
     assert "std_dev" not in shown
 
 
+def test_folders_above_the_file_are_made(folder, output):
+    output("total", "out", "areas.csv", "--out", "new/folder/totals.csv")
+    assert (folder / "new" / "folder" / "totals.csv").is_file()
+
+
 def test_what_cannot_be_used_is_refused_in_one_line(folder, refusal):
     assert refusal("total", "nothing", "areas.csv").startswith("folder: ")
     assert refusal("total", "out", "areas.csv", "--by", "zone").startswith("areas: column 'zone' is missing")
     assert refusal("total", "out", "areas.csv", "--out", "totals.txt").startswith("out: 'totals.txt' must end in .csv")
-    assert refusal("total", "out", "areas.csv", "--out", "no/totals.csv").startswith("out: the folder ")
     assert "exists" in refusal("total", "out", "areas.csv", "--out", "areas.csv", code=ExitCode.EXISTS)
     assert refusal("total", "out", "areas.csv", "--replicates", "2").startswith("replicates: 2 are too few")

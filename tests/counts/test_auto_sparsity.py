@@ -194,6 +194,7 @@ def test_no_records_at_all(deep):
         "in_dropped": None,
         "counted_there": None,
         "unlisted_below": None,
+        "unlisted_at_most": None,
     }
     assert leaves_of(found).sum() == 0
     found = release(tt.Hierarchy.from_values("leaf", ["only"]), np.array([7]), 1, neighboring="add_remove")

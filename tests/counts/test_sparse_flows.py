@@ -1,5 +1,7 @@
 """Flows whose cells are mostly 0: what the default drops, and what it states of the cells that it lists."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -124,14 +126,17 @@ def test_no_level_is_worse_for_it_and_leaves_are_better(sparse, epsilon):
 
 def test_nothing_is_dropped_where_too_many_records_would_be_in_dropped_cells(sparse):
     """At ε = 0.1 nine tenths of the records are in cells that noise hides."""
-    statement = released(sparse, 0.1).statement
+    release = released(sparse, 0.1)
+    statement = release.statement
     told = statement["sparsity"]
     assert not told["applied"]
     assert told["in_dropped"] > 0.7
     assert told["in_dropped"] > 1.5 * told["counted_there"]
-    share = told["in_dropped"] - told["counted_there"]
+    share = math.ceil(100 * told["unlisted_at_most"])
     said = unlisted_sentence(statement)
-    assert f"About {share:.0%} of all records are in such cells" in said
+    assert f"There at most {share} % of all records are in cells without a row, nine times in ten, and are" in said
+    listed = beside_truth(release, release.levels[-1], sparse)["true"].sum()
+    assert 0.7 < 1 - listed / sparse.flows.to_pandas()["count"].sum() < share / 100 < 0.95
     assert "nine in ten of those at the finest level are" in said
 
 

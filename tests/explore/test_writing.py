@@ -98,11 +98,14 @@ def test_the_report_beside_a_release_is_copied_and_linked(folder, tmp_path):
     assert page.with_name("report.html").read_text() == "the report"
 
 
-def test_a_folder_that_exists_or_has_no_place_is_refused_and_nothing_is_left(folder, tmp_path):
+def test_folders_above_the_page_are_made(folder, tmp_path):
+    write_static(folder, tmp_path / "new" / "folder" / "page", [], None)
+    assert (tmp_path / "new" / "folder" / "page" / "index.html").is_file()
+
+
+def test_a_folder_that_exists_or_has_no_release_is_refused_and_nothing_is_left(folder, tmp_path):
     with pytest.raises(FileExistsError, match=r"static: '.*' exists; choose another name, or move it away"):
         write_static(folder, tmp_path, [], None)
-    with pytest.raises(ValueError, match=r"static: the folder '.*none' does not exist; make it first"):
-        write_static(folder, tmp_path / "none" / "out", [], None)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"is not a complete release"):
         write_static(tmp_path / "empty", tmp_path / "out", [], None)

@@ -37,7 +37,6 @@ def test_people_by_their_records_are_exported_too(made, tmp_path):
         ({"tables": []}, "tables: none is named; leave the argument out for all"),
         ({"alpha": 2}, "alpha: 2 must lie strictly between 0 and 1"),
         ({"out": ""}, "out: '' is no name"),
-        ({"out": "no/such/folder"}, "out: the folder .* does not exist; make it first"),
         ({"suppress": "all"}, "suppress: 'all' is not known; choose \"unreliable\""),
         ({"release": "nowhere"}, "folder: .* does not exist"),
     ],
@@ -71,6 +70,12 @@ def test_what_exists_is_refused_and_an_error_leaves_nothing(made, tmp_path, monk
     with pytest.raises(OSError, match="No space"):
         export(made["counts"], to, tmp_path / "other")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("to", "name"), [("csv", "out"), ("duckdb", "out.duckdb"), ("records", "out.csv")])
+def test_folders_above_are_made(made, tmp_path, to, name):
+    export(made["counts"], to, tmp_path / "new" / "folder" / name)
+    assert (tmp_path / "new" / "folder" / name).exists()
 
 
 def test_a_missing_extra_is_named(made, tmp_path, monkeypatch):

@@ -167,12 +167,14 @@ def test_the_last_size_is_shown_with_a_plus(pages):
     assert "100+" in Reader(pages["group_sizes"].read_text(encoding="utf-8")).text
 
 
-def test_a_report_is_written_to_an_html_file_in_a_folder_that_exists(flows_release, tmp_path):
+def test_a_report_is_written_to_an_html_file_whose_folders_are_made(flows_release, tmp_path):
     with pytest.raises(ValueError, match=r"out: 'report.txt' must end in \.html"):
         write_report(flows_release, tmp_path / "report.txt")
-    with pytest.raises(ValueError, match="is no folder; make it first"):
-        write_report(flows_release, tmp_path / "nowhere" / "report.html")
     assert list(tmp_path.iterdir()) == []
+    made = write_report(flows_release, tmp_path / "new" / "folder" / "report.html")
+    assert made.read_text(encoding="utf-8").startswith("<!doctype html>")
+    with pytest.raises(NotADirectoryError):
+        write_report(flows_release, made / "report.html")
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tallytree._charts.basis import NUMBERS, WHOLE, data, described, values
@@ -12,6 +13,8 @@ from tallytree._charts.theme import LIGHT, Scheme, styled
 
 MOST_BARS = 60
 """With more sizes than this, a line is drawn in place of bars."""
+MOST_POINTS = 400
+"""Of the line of groups of a size or more; with more sizes it is drawn through some of them."""
 
 
 def size_distribution(
@@ -49,7 +52,7 @@ def size_distribution(
 
     listed = values(rows)
     if cumulative:
-        listed = tails(listed)
+        listed = spread(tails(listed), MOST_POINTS)
     if log:
         listed = [row for row in listed if row["size"] > 0]
     listed = [{"lower": None, "upper": None, **row} for row in listed]
@@ -106,6 +109,14 @@ def tails(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         total += row["groups"]
         found.append({"size": row["size"], "groups": total})
     return found[::-1]
+
+
+def spread(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Some rows, spread over all of them evenly on a logarithmic scale, the first and the last among them."""
+    if len(rows) <= most:
+        return rows
+    places = np.unique(np.round(np.geomspace(1, len(rows), most)).astype(int) - 1)
+    return [rows[int(place)] for place in places]
 
 
 def _ticks(first: int, last: int, log: bool) -> list[int]:

@@ -14,7 +14,7 @@ def write_whole(
     """Write a file in one step, and wait until it is on the disk.
 
     Args:
-        path: the file; its folder exists.
+        path: the file. Its folder is made where there is none.
         content: of the file, or what writes it.
         mode: of the file. Until it is written it is 0600.
         replace: whether it may take the place of another file.
@@ -24,7 +24,10 @@ def write_whole(
         OSError: the file cannot be written, and what was there is as it was; or the file is there, and its folder
             cannot be flushed.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.absolute().parent)
+    folder = path.absolute().parent
+    if not os.path.lexists(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=folder)
     os.close(handle)
     building = Path(name)
     try:

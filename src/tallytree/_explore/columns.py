@@ -18,7 +18,7 @@ from tallytree._derived.totals import errors_are_exact, lists_by_measurement
 from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
 from tallytree.release.described import description_of
-from tallytree.release.intervals import number_column, quantile, stated_errors
+from tallytree.release.intervals import number_column, reach_of_households, stated_errors
 from tallytree.release.manifest import CONTRIBUTIONS
 from tallytree.release.quality import ALPHA, QUALITIES, with_quality
 from tallytree.release.remainders import unlisted_sentence
@@ -200,8 +200,7 @@ def _numbers(rows: pa.Table) -> Part:
         if name in _SHORT and not pa.types.is_dictionary(rows.schema.field(name).type):
             found[_SHORT[name]] = rows.column(name).to_pylist()
     if "households_std_dev" in rows.column_names:
-        reach = quantile(ALPHA, None) * rows.column("households_std_dev").to_numpy()
-        found["all_reach"] = np.ceil(reach).astype(np.int64).tolist()
+        found["all_reach"] = reach_of_households(rows, ALPHA).tolist()
     if QUALITY in rows.column_names and "std_dev" in rows.column_names:
         verdict = rows.column(QUALITY).cast(pa.string())
         found["quality"] = pc.index_in(verdict, pa.array(QUALITIES)).to_pylist()

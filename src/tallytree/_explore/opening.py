@@ -56,14 +56,12 @@ def write_static(folder: Path, out: Path, boundaries: Sequence[str], code: str |
 
     Raises:
         FileExistsError: `out` exists.
-        ValueError: its parent does not exist; or as `fill_folder`.
+        ValueError: as `fill_folder`.
         OSError: it cannot be written; nothing is left behind.
     """
     target = out.absolute()
     if os.path.lexists(target):
         raise FileExistsError(f"static: {str(target)!r} exists; choose another name, or move it away")
-    if not target.parent.is_dir():
-        raise ValueError(f"static: the folder {str(target.parent)!r} does not exist; make it first")
     require_writable(target)
     with whole_folder(target) as building:
         fill_folder(building, folder, boundaries, code)

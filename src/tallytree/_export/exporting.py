@@ -208,8 +208,6 @@ def _free_place(out: str | os.PathLike[str]) -> Path:
     if not os.fspath(out):
         raise ValueError("out: '' is no name; give the path of a file or folder to be made")
     _refuse_existing(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"out: the folder {str(path.parent)!r} does not exist; make it first")
     require_writable(path)
     return path
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from tallytree._report.reading import PublishedError
-from tallytree._report.wording import listed, name, off, plural, what_is_counted, whole
+from tallytree._report.reading import ALPHA, PublishedError
+from tallytree._report.wording import listed, name, off_by, plural, what_is_counted, whole
 from tallytree.release.counted_unit import counted_noun, counted_unit
 from tallytree.release.described import description_of
+from tallytree.release.intervals import reach_of_households
 from tallytree.release.quality import STANDARD
 from tallytree.release.risk_statement import of_hundred
 from tallytree.release.statement import CHECKED, WARNING
@@ -175,25 +176,19 @@ def _in_all(view: ReleaseView) -> tuple[str, str]:
     if view.statistic == "contributions":
         return "", ""
     level = next((each for each in view.levels if view.statistic != "tables" or not view.paths(each)), None)
-    if level is None or not view.rows(level):
+    of_sizes = view.statistic == "group_sizes"
+    if level is None or not view.rows(level) or (view.rows(level) > 1 and not of_sizes):
         return "", ""
-    rows = view.read(level, 0, view.rows(level) if view.statistic == "group_sizes" else 1)
-    std_dev = None
-    if view.statistic == "group_sizes":
-        total = sum(rows.column("groups").to_pylist())
-        if view.public_groups:
-            std_dev = 0.0
-        elif "tail_std_dev" in rows.column_names:
-            std_dev = rows.column("tail_std_dev")[0].as_py()
-    elif view.rows(level) == 1:
-        total = rows.column("count")[0].as_py()
-        if "std_dev" in rows.column_names:
-            std_dev = rows.column("std_dev")[0].as_py()
-    else:
-        return "", ""
-    if std_dev is None or not math.isfinite(std_dev):
-        return whole(total), ""
-    return whole(total), "exactly" if std_dev == 0 else f"± {max(round(off(std_dev)), 1):,}"
+    rows = view.with_intervals(level, view.read(level, 0, view.rows(level)), ALPHA)
+    number = sum(rows.column(view.number).to_pylist())
+    first = rows.slice(0, 1).to_pylist()[0]
+    lower, upper = (first.get(f"{'tail_' if of_sizes else ''}{end}") for end in ("ci_lower", "ci_upper"))
+    if "households_std_dev" in first:
+        reach = int(reach_of_households(rows, ALPHA)[0])
+        lower, upper = max(number - reach, 0), number + reach
+    if view.public_groups is not None if of_sizes else first.get("std_dev") == 0 and lower == upper:
+        return whole(number), "exactly"
+    return whole(number), "" if lower is None or upper is None else off_by(number, lower, upper)
 
 
 def _left_out(statement: Mapping[str, Any]) -> str:
@@ -279,7 +274,7 @@ def _cards(view: ReleaseView, errors: Sequence[PublishedError], noun: str) -> li
         cards.append(
             Card(
                 "How far off?",
-                "exact" if reach == 0 else f"± {max(round(reach), 1):,} {noun}",
+                "exact" if reach == 0 else f"± {math.ceil(reach):,} {noun}",
                 f"Nine in ten numbers{of_sizes} at {name(finest.level)} are within this of the truth.",
             )
         )

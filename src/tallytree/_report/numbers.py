@@ -17,22 +17,26 @@ from tallytree._report.pictures import (
     map_picture,
     matrix_picture,
     short_labels,
+    side_size,
     tree_picture,
     unit_of,
 )
 from tallytree._report.pyramids import column_groups, pyramid_picture, pyramid_sides
-from tallytree._report.reading import has_groups, is_small, labels_of, root_labels, small_table
+from tallytree._report.reading import ALPHA, has_groups, is_small, root_labels, small_table
 from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree._report.wording import name
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.counted_unit import counted_noun
+from tallytree.release.intervals import LevelErrors, with_intervals
 from tallytree.release.view.release_view import PublishedTable, ReleaseView, path_columns
 from tallytree.release.view.sides import node_numbers
 
 MOST_BINS = 60
 MOST_FLOWS = 2_000_000
 """Larger levels are not drawn on a map."""
+MOST_AREAS = 4_000
+"""Levels with more areas are not drawn on a map."""
 MOST_TABLES = 8
 """How many tables are drawn."""
 
@@ -40,6 +44,7 @@ MOST_TABLES = 8
 def number_pictures(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
     """The pictures of a release, the most telling first."""
     statistic = view.statistic
+    boundaries = {level: shapes for level, shapes in boundaries.items() if len(shapes.frame) <= MOST_AREAS}
     if statistic == "contributions":
         return [people_picture(view.whole(view.levels[0]))]
     if statistic == "tables":
@@ -87,22 +92,10 @@ def people_picture(table: pa.Table) -> Picture:
             table.column("records_from").to_pylist(), table.column("records_to").to_pylist(), strict=True
         )
     ]
-    people, errors = table.column("people").to_pylist(), table.column("std_dev").to_pylist()
-    shown = pa.table(
-        {
-            "records": labels,
-            "count": people,
-            "ci_lower": [round(number - 1.645 * error) for number, error in zip(people, errors, strict=True)],
-            "ci_upper": [round(number + 1.645 * error) for number, error in zip(people, errors, strict=True)],
-        }
-    )
-    return bars_picture(
-        shown,
-        "count",
-        "people",
-        "People by their number of records (the last bin also has more)",
-        MOST_BINS,
-    )
+    known = with_intervals(table, ALPHA, LevelErrors())
+    shown = pa.table({"records": labels, **{name: known.column(name) for name in ("people", "ci_lower", "ci_upper")}})
+    title = "People by their number of records (the last bin also has more)"
+    return bars_picture(shown, "people", "people", title, MOST_BINS)
 
 
 def _flows(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
@@ -156,7 +149,7 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
             mapped = True
             nodes = side.nodes([table.column(column) for column in groups[0]], table.num_rows)
             found.append(map_picture(shapes, table, nodes, "count", unit_of(view)))
-        if len(groups) == 2 and all(len({*labels_of(table, side)}) <= MOST_SIDE for side in groups):
+        if len(groups) == 2 and all(side_size(view, side) <= MOST_SIDE for side in groups):
             found.append(matrix_picture(view, table, groups[0], groups[1], title))
         else:
             found.append(bars_picture(_cells(table, groups), "count", unit_of(view), title))

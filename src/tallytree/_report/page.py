@@ -66,8 +66,6 @@ def write_report(
     target = Path(path_text(out, "out", "the path of an .html file"))
     if target.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"out: {target.name!r} must end in .html")
-    if not target.absolute().parent.is_dir():
-        raise ValueError(f"out: {str(target.parent)!r} is no folder; make it first")
     charts.require_charts("report", "a report")
     with charts.one_drawing_process():
         page = report_page(release, title=title, boundaries=boundaries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +16,11 @@ from tallytree._boundaries import Boundaries
 from tallytree._report.reading import (
     PublishedError,
     is_small,
-    labels_of,
     level_errors,
     parts_of,
     small_table,
 )
-from tallytree._report.wording import about, name, off, plural, rounded, whole
+from tallytree._report.wording import about, name, plural, rounded, whole
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.counted_unit import counted_unit
@@ -32,6 +32,8 @@ WIDE, NARROW = 820, 230
 """Widths of charts in pixels: for a screen or paper, and for a phone. Labels beside them need further 100."""
 MAP_HEIGHT = 480
 MOST_BARS, MOST_SIDE, MOST_ROWS = 15, 20, 60
+MOST_CELLS = 10_000
+"""A matrix has a box for each pair of nodes of its two sides, listed or not."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _node_numbers(view: ReleaseView, level: str, depth: int, tree: Hierarchy) ->
 def errors_picture(view: ReleaseView, found: Sequence[PublishedError] | None = None) -> Picture | None:
     """How far the numbers of each level are off; None where no level's errors are known."""
     errors = level_errors(view) if found is None else found
-    known = [each for each in errors if each.median is not None]
+    known = [each for each in errors if each.median is not None][:MOST_ROWS]
     if not known:
         return None
     rows = [
@@ -161,6 +163,14 @@ def errors_picture(view: ReleaseView, found: Sequence[PublishedError] | None = N
 
 # Bars
 
+ENDS = ("at least", "at most")
+"""Headings of the ends of intervals."""
+
+
+def _ends(table: pa.Table) -> list[list[Any]]:
+    """The ends of the intervals of a table, where it has them."""
+    return [table.column(end).to_pylist() for end in ("ci_lower", "ci_upper") if end in table.column_names]
+
 
 def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: int = MOST_BARS) -> Picture:
     """Bars of the rows of a small table, with intervals where these are known: the largest, if there are many."""
@@ -170,27 +180,14 @@ def bars_picture(table: pa.Table, value: str, unit: str, title: str, most_bars: 
         largest = pc.sort_indices(table, sort_keys=[(value, "descending")])[:most_bars]
         chosen = table.take(largest)
         title = f"{title}: the {most_bars} largest of {table.num_rows:,}"
-    has_ends = "ci_lower" in chosen.column_names
-    rows = [
-        {"label": label, "value": number, "lower": lower, "upper": upper}
-        for label, number, lower, upper in zip(
-            short_labels(chosen, names),
-            chosen.column(value).to_pylist(),
-            *(
-                chosen.column(end).to_pylist() if has_ends else [None] * chosen.num_rows
-                for end in ("ci_lower", "ci_upper")
-            ),
-            strict=True,
-        )
-    ]
+    ends = _ends(chosen)
+    columns = [short_labels(chosen, names), chosen.column(value).to_pylist(), *(ends or [[None] * chosen.num_rows] * 2)]
+    rows = [dict(zip(("label", "value", "lower", "upper"), each, strict=True)) for each in zip(*columns, strict=True)]
     grid = Grid(
         title,
-        ("what", unit, *(("at least", "at most") if has_ends else ())),
-        [
-            (row["label"], whole(row["value"]), *((whole(row["lower"]), whole(row["upper"])) if has_ends else ()))
-            for row in rows
-        ],
-        "The ends hold the true number nine times in ten." if has_ends else "",
+        ("what", unit, *ENDS[: len(ends)]),
+        [(label, *map(whole, numbers)) for label, *numbers in zip(*columns[: 2 + len(ends)], strict=True)],
+        "The ends hold the true number nine times in ten." if ends else "",
     )
     nothing: dict[str, Any] = {"label": "nothing", "value": 0}
     most = max(rows, key=lambda row: row["value"], default=nothing)
@@ -209,16 +206,15 @@ def matrix_picture(
     counts = table.column("count").to_pylist()
     labels = [_listed_labels(table, side) for side in (down, across)]
     rows = [{"row": row, "column": column, "value": value} for row, column, value in zip(*labels, counts, strict=True)]
-    has_errors = "std_dev" in table.column_names
-    errors = table.column("std_dev").to_pylist() if has_errors else [None] * len(rows)
+    ends = _ends(table)
     order = sorted(range(len(rows)), key=lambda place: -rows[place]["value"])[:MOST_ROWS]
     one, other = name(down[-1]), name(across[-1])
     grid = Grid(
         title,
-        (one, other, unit, *(("nine in ten within",) if has_errors else ())),
+        (one, other, unit, *ENDS[: len(ends)]),
         [
             (rows[place]["row"], rows[place]["column"], whole(rows[place]["value"]),
-             *((about(off(errors[place] or 0)),) if has_errors else ()))
+             *(whole(end[place]) for end in ends))
             for place in order
         ],
         left_out(len(rows), len(order)),
@@ -285,11 +281,17 @@ def flows_picture(view: ReleaseView, level: str | None = None) -> Picture | None
         origin, destination = flow_sides(view, each)
         if not origin or not destination or not is_small(view, each):
             continue
-        table = small_table(view, each)
-        if level is None and max(len({*labels_of(table, side)}) for side in (origin, destination)) > MOST_SIDE:
+        sizes = side_size(view, origin), side_size(view, destination)
+        if sizes[0] * sizes[1] > MOST_CELLS or (level is None and max(sizes) > MOST_SIDE):
             continue
-        return matrix_picture(view, table, origin, destination, f"Trips by origin and destination, at {name(each)}")
+        title = f"Trips by origin and destination, at {name(each)}"
+        return matrix_picture(view, small_table(view, each), origin, destination, title)
     return None
+
+
+def side_size(view: ReleaseView, columns: Sequence[str]) -> float:
+    """How many nodes an attribute has at a level, which its path columns name; infinite where no tree says it."""
+    return next((side.size(len(columns)) for side in view.sides if columns[-1] in side.columns), math.inf)
 
 
 def side_order(view: ReleaseView, columns: Sequence[str]) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree import _charts as charts
-from tallytree._report.pictures import MOST_ROWS, Grid, Picture, short_labels, side_order, unit_of
+from tallytree._report.pictures import MOST_ROWS, Grid, Picture, short_labels, side_order, side_size, unit_of
 from tallytree._report.reading import is_small, small_table
 from tallytree._report.wording import name, whole
 from tallytree.product import Product
@@ -28,7 +28,7 @@ def pyramid_sides(view: ReleaseView, groups: Sequence[Sequence[str]]) -> tuple[i
     beside = [place for place, columns in enumerate(groups) if not {*columns} & areas]
     if len(beside) != 2 or len(groups) - len(beside) > 1 or view.partly_listed:
         return None
-    sizes = [len(side_order(view, groups[place]) or ()) for place in beside]
+    sizes = [side_size(view, groups[place]) for place in beside]
     for steps, two in ((0, 1), (1, 0)):
         if sizes[two] == 2 and LEAST_STEPS <= sizes[steps] <= MOST_STEPS:
             return beside[steps], beside[two]

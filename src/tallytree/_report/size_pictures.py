@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from tallytree import _charts as charts
-from tallytree._charts.sizes import tails
+from tallytree._charts.sizes import spread, tails
 from tallytree._report.pictures import MOST_ROWS, Grid, Picture, left_out
 from tallytree._report.reading import rows_at
 from tallytree._report.wording import name, whole
@@ -100,7 +99,7 @@ def _tails_shown(view: ReleaseView, table: pa.Table, where: str, log: bool | Non
     found = tails(rows)
     on_log = (bool(sizes) and sizes[-1] > 20) if log is None else log
     has_ends = bool(found) and found[0].get("lower") is not None
-    picked = _spread(found, 25)
+    picked = spread(found, 25)
     grid = Grid(
         f"{begin} of a size or more, {where}",
         ("size or more", noun, *(("at least", "at most") if has_ends else ())),
@@ -134,11 +133,3 @@ def _named(view: ReleaseView, noun: str) -> str:
 
 def _column(table: pa.Table, column: str) -> list[Any]:
     return table.column(column).to_pylist() if column in table.column_names else [None] * table.num_rows
-
-
-def _spread(rows: Sequence[Any], most: int) -> list[Any]:
-    """Some rows, spread over all of them evenly on a logarithmic scale, the first and the last among them."""
-    if len(rows) <= most:
-        return [*rows]
-    places = np.unique(np.round(np.geomspace(1, len(rows), most)).astype(int) - 1)
-    return [rows[int(place)] for place in places]

@@ -107,6 +107,15 @@ def off(std_dev: float) -> float:
     return NINE_IN_TEN * std_dev
 
 
+def off_by(number: float, lower: float, upper: float) -> str:
+    """How far off a number may be, by its interval; an interval that is not about as long on both sides as it is.
+
+    The explorer says it in the same way (`offText` in `_explore/page/draw.js`).
+    """
+    far, near = max(upper - number, number - lower), min(upper - number, number - lower)
+    return f"({whole(lower)} to {whole(upper)})" if far > 1.5 * near + 1 else f"± {whole(far)}"
+
+
 def plural(number: int, one: str, more: str | None = None) -> str:
     """A number with its noun."""
     return f"{number:,} {one if number == 1 else more or one + 's'}"

@@ -49,16 +49,16 @@ class ListedErrors:
             self.laplace,
         )
 
-    def bounds(self) -> tuple[FloatArray, FloatArray]:
+    def bounds(self, alpha: float = 0.2) -> tuple[FloatArray, FloatArray]:
         """What each true number is at least and at most on average, but for noise whose mean is 0: float64 (n,) each.
 
-        By how much the noise of a listed number is larger than 0 depends on that number, of which its 80 % interval
-        says enough: a sum of such numbers lies between the sums, but for noise. (Estimates whose median is right would
-        not do: their means are not, and a sum adds that up.)
+        By how much the noise of a listed number is larger than 0 depends on that number, of which its interval at
+        `alpha` says enough: a sum of such numbers lies between the sums, but for noise. (Estimates whose median is
+        right would not do: their means are not, and a sum adds that up.)
         """
         lower, upper = (
             self.unbiased - listing_bias(end, self._deviations, self.listed_from, laplace=self.laplace)
-            for end in self._intervals(0.2)
+            for end in self._intervals(alpha)
         )
         chosen = np.isfinite(self.listed_from)
         return np.where(chosen, lower, self.unbiased), np.where(chosen, upper, self.unbiased)

@@ -45,10 +45,14 @@ FIRMNESS = 30.0
 
 ONE_IN_TEN = 1.2816
 """Standard deviations that a normal variable exceeds with a probability of a tenth."""
+SURELY_AT_MOST = 0.05
+"""Of the intervals of listed leaves, where a sum of thousands of them is not to be too large by their bias."""
 
 NOTHING_MEASURED: Mapping[str, Any] = {
     "applied": False,
-    **dict.fromkeys(("leaves_not_zero", "clustering", "in_dropped", "counted_there", "unlisted_below")),
+    **dict.fromkeys(
+        ("leaves_not_zero", "clustering", "in_dropped", "counted_there", "unlisted_below", "unlisted_at_most")
+    ),
 }
 """What the statement says where nothing below the root was measured, or too much to look at."""
 
@@ -156,23 +160,30 @@ def _published(
     """The chosen fit with the errors of its nodes, and what nine in ten leaves that are not listed are below."""
     places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
     found = [each.at(at) for each, at in zip(errors, places, strict=True)]
-    return SparseFit(chosen, found, {**about, "unlisted_below": _nine_in_ten_below(errors[0], found[-1], leaves)})
+    return SparseFit(chosen, found, {**about, **_of_unlisted(errors[0], found[-1], leaves)})
 
 
-def _nine_in_ten_below(root: ListedErrors, listed: ListedErrors, leaves: int) -> int | None:
-    """What nine in ten leaves that are not listed are below, from the root and the listed leaves.
+def _of_unlisted(root: ListedErrors, listed: ListedErrors, leaves: int) -> dict[str, Any]:
+    """What nine in ten leaves that are not listed are below, and the share of records in them; None where all are.
 
-    None where all are listed.
-
-    They have at most what the total has beside the listed leaves. If more than a tenth of them had N or more, they
-    would have more than N/10 each on average (Markov's inequality).
+    If more than a tenth of them had N or more, they would have more than N/10 each on average (Markov's inequality).
     """
     unlisted = leaves - len(listed.unbiased)
     if unlisted <= 0:
-        return None
+        return {"unlisted_below": None, "unlisted_at_most": None}
+    share = share_unlisted(root, listed)
+    records = share * max(float(root.unbiased[0]), 1.0)
+    return {"unlisted_below": max(1, math.ceil(10 * records / unlisted)), "unlisted_at_most": _share(share)}
+
+
+def share_unlisted(root: ListedErrors, listed: ListedErrors) -> float:
+    """The share of records in leaves that are not listed, at most, nine times in ten.
+
+    It is what the total has beside the listed leaves, each without the bias of listing, and the noise of both.
+    """
     noise = math.sqrt(float((listed.std_dev**2).sum()) + float(root.std_dev[0]) ** 2)
-    records = float(root.unbiased[0] - listed.bounds()[0].sum()) + ONE_IN_TEN * noise
-    return max(1, math.ceil(10 * records / unlisted))
+    records = float(root.unbiased[0] - listed.bounds(SURELY_AT_MOST)[0].sum()) + ONE_IN_TEN * noise
+    return min(max(records / max(float(root.unbiased[0]), 1.0), 0.0), 1.0)
 
 
 def _share(value: float) -> float:

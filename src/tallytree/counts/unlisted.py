@@ -30,7 +30,7 @@ from tallytree.counts.least_squares import LeastSquares
 from tallytree.counts.listed_errors import Rule, listed_errors
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
-from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts
+from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts, share_unlisted
 from tallytree.hierarchy import Tree
 
 
@@ -117,7 +117,9 @@ def listed(
             below = _errors_of_rest(error, errors[place + 1], levels[place + 1].parents, children_listed)
         levels_published.append(_level(level, published[part], left[part], error, below))
     rest = float(left.sum()) / max(float(published[0]), 1.0)
-    return levels_published, {"unlisted": {**found.facts(), "in_unlisted": float(f"{rest:.3g}")}}
+    at_most = share_unlisted(errors[0], errors[-1].at(np.flatnonzero(published[known.levels[-1]])))
+    shares = {"in_unlisted": rest, "unlisted_at_most": at_most}
+    return levels_published, {"unlisted": found.facts() | {key: float(f"{each:.3g}") for key, each in shares.items()}}
 
 
 def _all_levels(tree: Tree, depths: Sequence[int], levels: Sequence[ReleasedCounts]) -> list[ReleasedCounts]:

@@ -63,8 +63,10 @@ def building_folder(target: Path) -> Iterator[Path]:
     """A new folder beside `target` to build a release in; locked while it is used, and removed after an error.
 
     Yields:
-        `.NAME.xxxxxxxx.partial`, mode 0700, on the file system of `target`; renaming it keeps it.
+        `.NAME.xxxxxxxx.partial`, mode 0700, on the file system of `target`; renaming it keeps it. The
+        folders above it are made.
     """
+    target.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     try:
         with locked(building):  # others do not name the folder as one that a killed run left
@@ -180,7 +182,7 @@ def checked_table_file(file: str | os.PathLike[str]) -> Path:
 
     Raises:
         FileExistsError: something is there.
-        ValueError: its name ends neither in .csv nor in .parquet, or its folder does not exist.
+        ValueError: its name ends neither in .csv nor in .parquet.
     """
     if Path(path_text(file, "out", "the path of a file to be made")).suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"out: {str(file)!r} must end in .csv or .parquet, which decides the format")
@@ -192,13 +194,10 @@ def free_file(file: str | os.PathLike[str]) -> Path:
 
     Raises:
         FileExistsError: something is there.
-        ValueError: its folder does not exist.
     """
     path = Path(os.path.abspath(path_text(file, "out", "the path of a file to be made")))  # noqa: PTH100
     if os.path.lexists(path):
         raise FileExistsError(f"out: {str(path)!r} exists; choose another file, or move it away")
-    if not path.parent.is_dir():
-        raise ValueError(f"out: the folder {str(path.parent)!r} does not exist; make it first")
     return path
 
 

@@ -124,22 +124,39 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
             "numbers; estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
             "StabilityHistogram, those of the leaves can be)"
         )
-    numbers, std_dev = (table.column(column).to_numpy() for column in (number_column(table), "std_dev"))
+    lower, upper = ends_of(table, alpha, errors)
     if UNBIASED in table.column_names:
-        unbiased = table.column(UNBIASED).to_numpy()
-        lower, upper = unbiased_interval(numbers, unbiased, std_dev, alpha)
-        if LISTED_FROM in table.column_names:
-            least = table.column(LISTED_FROM).to_numpy()
-            chosen = np.flatnonzero(np.isfinite(least))
-            ends = listed_intervals(
-                unbiased[chosen], np.maximum(std_dev[chosen], 1e-9), least[chosen], alpha, laplace=errors.laplace
-            )
-            lower[chosen] = np.minimum(ends[0], numbers[chosen])
-            upper[chosen] = np.maximum(ends[1], numbers[chosen])
-    else:
-        lower, upper = interval(numbers, std_dev, alpha, errors)
+        lower, upper = extended(lower, upper, table.column(number_column(table)).to_numpy())
     kept = table.select([column for column in table.column_names if column not in ERROR_COLUMNS[1:]])
     return kept.append_column("ci_lower", pa.array(lower)).append_column("ci_upper", pa.array(upper))
+
+
+def ends_of(table: pa.Table, alpha: float, errors: LevelErrors) -> tuple[IntArray, IntArray]:
+    """The ends that the errors of rows of a table give, int64 (n,) each; they need not hold the published number."""
+    numbers, std_dev = (table.column(column).to_numpy() for column in (number_column(table), "std_dev"))
+    if UNBIASED not in table.column_names:
+        return interval(numbers, std_dev, alpha, errors)
+    unbiased = table.column(UNBIASED).to_numpy()
+    lower, upper = interval(np.rint(unbiased).astype(np.int64), std_dev, alpha, LevelErrors())
+    if LISTED_FROM in table.column_names:
+        least = table.column(LISTED_FROM).to_numpy()
+        chosen = np.flatnonzero(np.isfinite(least))
+        lower[chosen], upper[chosen] = listed_intervals(
+            unbiased[chosen], np.maximum(std_dev[chosen], 1e-9), least[chosen], alpha, laplace=errors.laplace
+        )
+    return lower, upper
+
+
+def reach_of_households(rows: pa.Table, alpha: float) -> IntArray:
+    """Half the length of the interval of all households of each row's area, int64 (n,); see `MEMBER_COLUMNS`."""
+    reach: FloatArray = quantile(alpha, None) * rows.column("households_std_dev").to_numpy()
+    return np.ceil(reach).astype(np.int64)
+
+
+def extended(lower: IntArray, upper: IntArray, released: NumberArray) -> tuple[IntArray, IntArray]:
+    """Ends of intervals, extended to the published numbers."""
+    number = released.astype(np.int64, copy=False)
+    return np.minimum(lower, np.maximum(number, 0)), np.maximum(upper, number)
 
 
 def without_hidden(table: pa.Table) -> pa.Table:
@@ -205,9 +222,7 @@ def unbiased_interval(
         std_dev: float64 (n,), of its error.
         alpha: the interval is to miss the true number with this probability.
     """
-    lower, upper = interval(np.rint(unbiased).astype(np.int64), std_dev, alpha, LevelErrors())
-    number = released.astype(np.int64, copy=False)
-    return np.minimum(lower, np.maximum(number, 0)), np.maximum(upper, number)
+    return extended(*interval(np.rint(unbiased).astype(np.int64), std_dev, alpha, LevelErrors()), released)
 
 
 def _reach(std_dev: FloatArray, tail: float, replicates: int | None) -> tuple[IntArray, FloatArray]:

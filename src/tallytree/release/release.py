@@ -383,7 +383,6 @@ class Release(DerivedNumbers):
         """
         target = refuse_existing(folder)
         require_writable(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
         warn_of_leftovers(target)
         release = self.statement.get("release") or {}
         dataset = (self.statement.get("ledger") or {}).get("dataset")

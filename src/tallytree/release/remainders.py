@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,22 +43,28 @@ def lists_remainders(statement: Mapping[str, Any]) -> bool:
 def unlisted_sentence(statement: Mapping[str, Any]) -> str:
     """What a cell without a row is, of flows whose cells are mostly 0; empty where nothing is known of it."""
     if lists_remainders(statement):
-        share = (statement.get("unlisted") or {}).get("in_unlisted")
-        how_much = "" if share is None else f" ({share:.0%} of all records at the finest level)"
-        return f"Cells without a row are not known to be 0: rows without a label say how much is not listed{how_much}."
+        share = _in_unlisted(statement.get("unlisted") or {})
+        rows = "Cells without a row are not known to be 0: rows without a label say how much is not listed."
+        return f"{rows} At the finest level {share}." if share else rows
     told = statement.get("sparsity") or {}
     below = told.get("unlisted_below")
     if below is None:
         return ""
     nine = "0 in truth, too" if below == 1 else f"below {below:,}"
-    elsewhere = (told["in_dropped"] or 0) - (0 if told["applied"] else told["counted_there"] or 0)
-    placed = ""
-    if elsewhere >= LEAST_SAID:
-        placed = f" About {elsewhere:.0%} of all records are in such cells, and are counted at others beside them."
+    share = _in_unlisted(told)
+    placed = f" There {share}, and are counted at others beside them." if share else ""
     return (
         "Cells without a row are published as 0. By an estimate, nine in ten of those at the finest level are "
         f"{nine}; at coarser levels fewer are.{placed}"
     )
+
+
+def _in_unlisted(told: Mapping[str, Any]) -> str:
+    """Which share of records is not listed; empty where that is not known, or next to nothing."""
+    share = told.get("unlisted_at_most")
+    if share is None or share < LEAST_SAID:
+        return ""
+    return f"at most {math.ceil(100 * share)} % of all records are in cells without a row, nine times in ten"
 
 
 def refuse_remainders(statement: Mapping[str, Any], argument: str, what: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from typing import Any
 
@@ -9,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from tallytree._private.engines.spark import require_workers
+
+pytestmark = pytest.mark.needs("pyspark")
 
 
 class Session:
@@ -42,7 +46,8 @@ def test_workers_like_the_driver_are_asked_once() -> None:
 @pytest.mark.parametrize(
     ("other", "modules", "says"),
     [
-        ({"fails": "[PYTHON_VERSION_MISMATCH]"}, ("numpy",), "workers cannot run a task of this Python"),
+        ({"fails": "[PYTHON_VERSION_MISMATCH]"}, ("numpy",), "workers run another version of Python; this one is"),
+        ({"fails": "no such file"}, ("numpy",), "workers cannot run a task of this Python; this one is"),
         (
             {"version": "3.9.1", "executable": "/usr/bin/python3"},
             ("numpy",),
@@ -56,4 +61,21 @@ def test_others_are_refused_with_what_to_set(other: dict[str, str], modules: tup
         require_workers(Session(**other), modules)
     assert says in str(error.value)
     assert f"this one is {sys.executable}" in str(error.value)
-    assert "PYSPARK_PYTHON" in str(error.value)
+    assert "the environment variable PYSPARK_PYTHON to its path. To set it on this machine suffices" in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_worker_that_does_not_start_is_said_without_the_log_of_java(tmp_path) -> None:
+    program = (
+        "import tallytree as tt\n"
+        "rows = {'county': ['x', 'y'], 'person': [1, 2]}\n"
+        "import pyarrow as pa\n"
+        "tt.release_counts(pa.table(rows), tt.Hierarchy.from_values('county', ['x', 'y']), tt.Budget(epsilon=1),\n"
+        "    neighboring='add_remove', person='person', engine=tt.engines.Spark(master='local[1]'))\n"
+    )
+    where = {**os.environ, "PYSPARK_PYTHON": str(tmp_path / "no-python"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    ran = subprocess.run([sys.executable, "-c", program], env=where, capture_output=True, text=True, check=False)
+    assert ran.stderr.rstrip().endswith("before the session is made")
+    assert "workers cannot run a task of this Python" in ran.stderr
+    assert "ERROR" not in ran.stderr
+    assert "\tat " not in ran.stderr  # a line of Java's stack

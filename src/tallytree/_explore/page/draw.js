@@ -60,7 +60,8 @@ function dot(quality) {
   return quality ? el("span", { class: `dot ${quality}`, "aria-hidden": "true" }) : null;
 }
 
-// How far off a number may be; an interval that is not about as long on both sides is written out.
+// How far off a number may be; an interval that is not about as long on both sides is written out. The report says it
+// in the same way (`off_by` in _report/wording.py).
 function offText({ number, quality, reach, lower, upper }) {
   if (quality === "exact") return " exact";
   if (reach === null) return "";

@@ -237,14 +237,19 @@ def require_workers(session: Any, modules: Sequence[str]) -> None:
         for _ in batches:
             yield pyarrow.RecordBatch.from_pydict(about)
 
+    from tallytree._private.tabulate.spark_errors import quiet_driver
+
+    found, said = None, ""
     try:
         asked = session.range(0, 1, 1, 1).mapInArrow(worker, "executable string, version string, missing string")
-        (found,) = asked.collect()
-    except Exception:  # noqa: BLE001 (it is about no record, but long, and different in each version)
-        found = None
+        with quiet_driver(session):  # Java's log of the failed task has thirty lines
+            (found,) = asked.collect()
+    except Exception as error:  # noqa: BLE001 (it is about no record, but long, and different in each version)
+        said = str(error)
     wanted = platform.python_version()
     if found is None:
-        problem = "cannot run a task of this Python"
+        other = "PYTHON_VERSION_MISMATCH" in said
+        problem = "run another version of Python" if other else "cannot run a task of this Python"
     elif found["version"].split(".")[:2] != wanted.split(".")[:2]:
         problem = f"run {found['executable']}, which is Python {found['version']}"
     elif found["missing"]:
@@ -253,8 +258,9 @@ def require_workers(session: Any, modules: Sequence[str]) -> None:
         session._tallytree_checked = {*modules, *getattr(session, "_tallytree_checked", ())}
         return
     raise OSError(
-        f"engine: Spark's workers {problem}; this one is {sys.executable}, Python {wanted}. Set the environment "
-        "variable PYSPARK_PYTHON to such a Python on every worker, with tallytree and pyarrow; then make the session"
+        f"engine: Spark's workers {problem}; this one is {sys.executable}, Python {wanted}. Give every "
+        "worker such a Python, with tallytree and pyarrow, and set the environment variable PYSPARK_PYTHON to its "
+        "path. To set it on this machine suffices, before the session is made"
     )
 
 

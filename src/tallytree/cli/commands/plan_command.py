@@ -255,13 +255,11 @@ def check_picture(path: Path) -> None:
     """Refuse a picture that cannot be drawn, before anything is computed.
 
     Raises:
-        ValueError: neither SVG nor HTML, or no folder to write it in.
+        ValueError: neither SVG nor HTML.
         ModuleNotFoundError: a package of the extra is not installed.
     """
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"picture: {path.name!r} must end in .svg or .html")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"picture: {str(path.parent)!r} is no folder; make it first")
     from tallytree._charts import require_charts
 
     require_charts("picture", repr(path.name))

@@ -11,7 +11,7 @@ import typer
 
 from tallytree._progress import run_progress
 from tallytree.cli import logs
-from tallytree.cli.commands.report_command import report_beside
+from tallytree.cli.commands.report_command import can_report, lacks_report, report_beside
 from tallytree.cli.failures import errors_in_one_line, fail_if_broken
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
 from tallytree.cli.rendering.statements import (
@@ -93,6 +93,9 @@ def release(
             loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
+                if report and lacks_report(out) and can_report():
+                    show_line(open_console(), "It has no report; that is made now.")
+                    report_beside(out, wanted=True)
                 return
             released = loaded.release(output)
             report_beside(out, wanted=report)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -72,10 +76,50 @@ def can_report() -> bool:
     return True
 
 
+def lacks_report(folder: Path) -> bool:
+    """Whether a release, or a part of it, has no report, for instance because its command was killed meanwhile."""
+    from tallytree._report import FILE
+    from tallytree.release import part_folders
+
+    return any(not (part / FILE).exists() for part in part_folders(folder))
+
+
+MOST_SECONDS = 60.0
+"""For the report that a release ends with."""
+
+
+class _Overdue(BaseException):
+    """A report takes too long. No library's `except Exception` keeps it."""
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """A block that a timer's signal interrupts after `MOST_SECONDS`, in the main thread of a system that has timers.
+
+    It interrupts what Python runs, and the wait for the process that draws, which is then ended. So neither a thread
+    nor a process stays behind.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise _Overdue
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def report_beside(folder: Path, *, wanted: bool, earlier: Path | None = None) -> None:
     """Write report.html into the folder of a release, where that is wanted and can be done.
 
-    The release is whole and paid for before. So a report that cannot be written is a note or a warning, not an error.
+    The release is whole and paid for before. So a report that cannot be written, or takes more than `MOST_SECONDS`, is
+    a note or a warning, not an error.
 
     Args:
         folder: of the release.
@@ -89,22 +133,24 @@ def report_beside(folder: Path, *, wanted: bool, earlier: Path | None = None) ->
         from tallytree._report import FILE, hierarchies_by_level, write_report
         from tallytree.release import Release, part_folders
 
-        with stage("report"):
+        with stage("report"), _limited():
             for part in part_folders(folder):
                 release = Release.load(part)
                 shapes = kept_boundaries(earlier or part, hierarchies_by_level(release.tree))
                 if earlier is not None:
                     keep_boundaries(part, shapes)
                 write_report(release, part / FILE, title=_title(folder, part), boundaries=shapes)
-    except Exception as error:  # noqa: BLE001  (an error here would look like a release that was not made, and be retried)
+    except (Exception, _Overdue) as error:  # noqa: BLE001  (an error would look like a release that was not made)
         logs.warning(f"The report could not be written ({_reason(error)}). {_WHOLE}")
     except KeyboardInterrupt:
         logs.warning(f"The report was not written. {_WHOLE}")
         raise
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """What may be shown of an error; the message of a library may quote a number of the release."""
+    if isinstance(error, _Overdue):
+        return f"it took more than {MOST_SECONDS:g} seconds"
     if isinstance(error, ChildProcessError):
         return str(error)
     return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
