@@ -154,7 +154,12 @@ def reach_of_households(rows: pa.Table, alpha: float) -> IntArray:
 
 
 def extended(lower: IntArray, upper: IntArray, released: NumberArray) -> tuple[IntArray, IntArray]:
-    """Ends of intervals, extended to the published numbers."""
+    """Ends of intervals around unbiased estimates, extended to the published numbers, which costs nothing.
+
+    What was published is not the middle of its interval. x ≥ 0 and the sums move numbers, those near 0 above all, by
+    more than their noise at times. The unbiased estimate errs by the noise alone, whatever the true numbers are, so its
+    interval misses each of them with probability alpha.
+    """
     number = released.astype(np.int64, copy=False)
     return np.minimum(lower, np.maximum(number, 0)), np.maximum(upper, number)
 
@@ -210,18 +215,7 @@ def interval(
 def unbiased_interval(
     released: NumberArray, unbiased: FloatArray, std_dev: FloatArray, alpha: float
 ) -> tuple[IntArray, IntArray]:
-    """Lower and upper ends of intervals for true numbers, from an unbiased estimate of each: two int64 (n,).
-
-    What was published is not the middle of its interval. x ≥ 0 and the sums move numbers, those near 0 above all, by
-    more than their noise at times. The unbiased estimate errs by the noise alone, whatever the true numbers are, so its
-    interval misses each of them with probability alpha. It is extended to the published number, which costs nothing.
-
-    Args:
-        released: (n,) published integers.
-        unbiased: float64 (n,), the estimate before x ≥ 0 and rounding.
-        std_dev: float64 (n,), of its error.
-        alpha: the interval is to miss the true number with this probability.
-    """
+    """`interval` around an unbiased estimate of each number, `extended` to the published one: two int64 (n,)."""
     return extended(*interval(np.rint(unbiased).astype(np.int64), std_dev, alpha, LevelErrors()), released)
 
 
