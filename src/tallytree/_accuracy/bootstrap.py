@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree._compute.threads import side_by_side
 from tallytree._foreign import is_foreign
 from tallytree._measurements import Noise, Statistic
@@ -34,6 +34,9 @@ from tallytree.tables import FittedTables, PublicTotals, TableLayout, TablesMech
 
 LEAVES_AT_ONCE = 1_000_000
 """Counts with more leaves that are not 0 are replicated one after the other; that many take about 0.5 GB."""
+
+SETTLING = 5
+"""Replicates of a chain that are not counted: its errors grow from those of smooth numbers to those of a release."""
 
 LABEL = "replicate errors"
 """Keys of replicates are derived under this label, those of releases under another (`_run.planned`)."""
@@ -176,12 +179,14 @@ class SizeReplicates:
         mechanism: that of the release.
         plan: its noise.
         leaves: the published group sizes of the leaves, integers > 0.
+        invariants: which numbers of groups are public.
     """
 
     domain: SizesDomain
     mechanism: SizesMechanism
     plan: StatedPlan
     leaves: ReleasedSizes
+    invariants: Invariants
 
     @classmethod
     def of(
@@ -205,7 +210,7 @@ class SizeReplicates:
         """
         groups = np.zeros(tree.n_leaves, dtype=np.int64)
         np.add.at(groups, leaves.nodes, leaves.groups)
-        return cls(SizesDomain.from_leaves(tree, groups, *sizes, invariants), mechanism, plan, leaves)
+        return cls(SizesDomain.from_leaves(tree, groups, *sizes, invariants), mechanism, plan, leaves, invariants)
 
     def truths(self) -> list[tuple[IntArray, NumberArray]]:
         """The cells and numbers that count as true, per level, root first; what is not there is 0."""
@@ -231,6 +236,40 @@ class SizeReplicates:
         for source in sources:
             levels = sizes_by(self.mechanism, domain, Measurer(truth, self.plan, source))
             yield [ReplicatedLevel(*self._cells(level)) for level in levels]
+
+    def chained(
+        self, sources: Iterator[NoiseSource]
+    ) -> Iterator[tuple[list[tuple[IntArray, NumberArray]], list[tuple[IntArray, NumberArray]]]]:
+        """What counts as true, and what a replicate makes of it; the first `SETTLING` sources give none.
+
+        The true sizes are the published ones less their error: that of the replicate before, at first none. Published
+        sizes are smooth where the mechanism smooths, so replicates of these err too little: nothing is left to smooth
+        away. In this chain the error of a smoothed number settles at that of the release: of a number that keeps the
+        part g of how far its node is from the expected, v = (1 − g)²·(published scatter + v) + noise.
+        """
+        here = self
+        for place, source in enumerate(sources):
+            true, (made,) = here.truths(), here.run(iter([source]))
+            if place >= SETTLING:
+                yield true, made
+            here = self._less(true[-1], made[-1])
+
+    def _less(
+        self, true: tuple[IntArray, NumberArray], made: tuple[IntArray, NumberArray]
+    ) -> SizeReplicates:
+        """These sizes of leaves less made − true; tail counts that rise are sorted, negative ones are 0."""
+        (cells, numbers), domain = made, self.domain
+        parts = [self._cells(self.leaves), true, (cells, -np.rint(numbers).astype(np.int64))]
+        keys, groups = sum_by_key(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        nodes, sizes = np.divmod(keys, domain.largest + 1)
+        tails = np.maximum(ReleasedSizes(nodes, sizes, groups).tail_counts(), 0)
+        if domain.groups_are_public:
+            tails = np.minimum(tails, tails[np.searchsorted(nodes, nodes)])
+        tails = tails[np.lexsort((-tails, nodes))]
+        groups = tails - np.append(tails[1:] * (nodes[1:] == nodes[:-1]), 0)[: len(tails)]
+        leaves = ReleasedSizes(*(each[groups > 0] for each in (nodes, sizes, groups)))
+        between = domain.smallest, domain.largest
+        return SizeReplicates.of(domain.hierarchy, leaves, between, self.invariants, self.mechanism, self.plan)
 
     @cached_property
     def _levels(self) -> list[ReleasedSizes]:
