@@ -124,8 +124,9 @@ class HouseholdsRelease(Release):
     def mean(self, level: str = TOTAL, *, alpha: float = 0.1, **options: Any) -> pa.Table:
         """The mean number of members of a household of every area: persons in households ÷ households.
 
-        Its standard deviation is that of the ratio to first order, with the errors of both numbers taken as
-        uncorrelated, and its interval is the mean ± a quantile of the normal distribution times that.
+        Its standard deviation is that of the ratio to first order, and its interval is the mean ± a quantile of the
+        normal distribution times that. Of one person too many in households, a part is in the number of households
+        too: 1 / (K + 1), which is the least that is so, is counted as the covariance of both errors.
 
         Args:
             level: of areas; `"total"`, the default, is all areas together.
@@ -159,7 +160,9 @@ class HouseholdsRelease(Release):
         none = households == 0
         number = np.maximum(households, 1)
         mean = persons / number
-        std_dev = np.hypot(of_persons, mean * of_households) / number
+        part = np.minimum(1 / ((view.largest_size or 0) + 1), 1 / np.maximum(mean, 1))
+        variance = (mean * of_households) ** 2 + of_persons**2 * (1 - 2 * mean * part)
+        std_dev = np.sqrt(np.maximum(variance, 0.0)) / number
         ends = np.maximum(mean - reach * std_dev, np.minimum(mean, 1.0)), mean + reach * std_dev
         columns = {"persons": pa.array(persons), "households": pa.array(households)}
         for column, values in zip(("mean", "std_dev", "ci_lower", "ci_upper"), (mean, std_dev, *ends), strict=True):
