@@ -13,11 +13,11 @@ that holds those of them that are possible, from the least to the greatest; an e
 Numerator and denominator are integers. An interval of q standard deviations around a noisy integer can hold too few of
 them where the noise is small: half a unit is added to it, as to the intervals of counts (the continuity correction).
 
-**Ratios whose denominator was found far from 0.** Where D is near 0, |d| exceeds q standard deviations by chance alone,
-and the bounded interval then misses. So an end that lies away from 0 is infinite up to 2q standard deviations, and from
-3q on it is Fieller's. Between these, with r = (|d| − ½) / √v_d, it is Fieller's with the quantile r − 2(r − 2q)² / q in place
-of q. This falls from 2q to q so late that of the ends that are given, for a D of 0.7 standard deviations or more, at
-least 87 % hold (90 % intervals). Of smaller D, at most 0.3 % have such an end.
+**Denominators near 0.** Where D is near 0, |d| exceeds q standard deviations by chance alone, and the bounded interval
+then misses. So an end that lies away from 0 is infinite up to 2q standard deviations, and from 3q on it is Fieller's.
+Between these, with r = (|d| − ½) / √v_d, it is Fieller's with the quantile r − 2(r − 2q)² / q in place of q. This falls
+from 2q to q so late that of the ends that are given, for a D of 0.7 standard deviations or more, at least 87 % hold
+(90 % intervals). Of smaller D, at most 0.3 % have such an end.
 
 The standard deviation of n / d is √(v_n − 2θc + θ²v_d) / |d|, to first order. It is null where the 90 % interval has
 such an infinite end.
@@ -135,9 +135,7 @@ def fieller_interval(
     return lower, np.where(narrow[1] < 0, narrow[1], wide[1])
 
 
-def _ends(
-    errors: RatioErrors, reach: FloatArray | float, least: float, most: float
-) -> tuple[FloatArray, FloatArray]:
+def _ends(errors: RatioErrors, reach: FloatArray | float, least: float, most: float) -> tuple[FloatArray, FloatArray]:
     """Fieller's interval with `reach` in place of q."""
     n, d = errors.numerator, errors.denominator
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -21,6 +21,7 @@ from tallytree._measurements import Measurement
 from tallytree._private import (
     ContributionBound,
     CountHouseholds,
+    LeafHouseholds,
     Measurer,
     NoiseSource,
     TrueHouseholds,
@@ -273,8 +274,26 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         if int(found.persons.counts.sum()) > min(MAX_RECORDS, MAX_RECORDS_OF_TABLES):
             raise ValueError("records: there are more than 2^50, beyond which sums are not exact; use fewer")
         tables = TrueTables(self.persons.layout, found.persons, self.persons.statistics)
+        return TrueHouseholds(tables, self.ranks_of(found))
+
+    def listed_persons(self, table: Any, argument: str) -> LeafHouseholds:
+        """What a public table of persons has, with the columns of the records; all of its rows count.
+
+        Raises:
+            ValueError, TypeError: it does not fit.
+        """
+        asked = replace(self._request(None), on_unknown="error", argument=argument, person=None, period=None)
+        return self.engine.tabulate(table, asked)
+
+    def ranks_of(self, found: LeafHouseholds) -> TrueRanks:
+        """The persons by rank of what an engine found."""
         names = {level: size_level(level) for level in self.areas.levels}
-        return TrueHouseholds(tables, TrueRanks(self.areas, found.households, given.max_household_size, names))
+        return TrueRanks(self.areas, found.households, self.largest, names)
+
+    @property
+    def largest(self) -> int:
+        """K."""
+        return self.arguments.max_household_size
 
     def reconcile(
         self,
@@ -289,7 +308,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         measurement of the other, and so none has its address.
         """
         persons = self.persons.reconcile_levels(true.persons, source, on_measure, None, PublishedContributions())
-        households = self._sizes(true.ranks, *self._persons_in_households(persons.tables), source, on_measure)
+        households = self.sizes_given(persons.tables, true.ranks, source, on_measure)
         about = {key: households.about[key] for key in ("constraint_violations", "mended")}
         return ReconciledHouseholds({}, (), about, persons=persons, households=households)
 
@@ -310,16 +329,16 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             errors.append(std_dev)
         return found, errors
 
-    def _sizes(
+    def sizes_given(
         self,
+        tables: Mapping[str, LevelTable],
         true: TrueRanks,
-        persons: list[IntArray],
-        of_persons: list[FloatArray],
         source: NoiseSource,
         on_measure: Callable[[str], None],
     ) -> Reconciled:
         """Households by size, from the noisy persons by rank and the published persons in households."""
-        areas, largest = self.areas, self.arguments.max_household_size
+        persons, of_persons = self._persons_in_households(tables)
+        areas, largest = self.areas, self.largest
         measurer = Measurer(true, self.plan, source, on_measure)
         ranks: list[MeasuredRanks | None] = []
         for depth, level in enumerate(areas.levels):

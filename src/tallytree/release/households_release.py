@@ -39,13 +39,6 @@ IN_OR_OUTSIDE = ("yes", "no")
 """Its values."""
 
 
-TWO_PARTS = (
-    "release: it is of persons and households, in two parts; give one of them: release.persons or release.households, "
-    "or the folder DIR/persons or DIR/households"
-)
-"""Said where a release is read that has tables of its own."""
-
-
 def area_tables(side: Attribute) -> list[tuple[str, ...]]:
     """For every level of the areas, root first, the table of persons in households and outside.
 
@@ -131,7 +124,7 @@ class HouseholdsRelease(Release):
         Args:
             level: of areas; `"total"`, the default, is all areas together.
             alpha: intervals are to miss the true mean with this probability.
-            options: with any, such as `attribute`, the mean of an attribute of persons: see `Release.mean`.
+            options: with `attribute`, the mean of an attribute of persons: see `Release.mean`.
 
         Returns:
             Path columns; `persons`, those in households, and `households` (int64); `mean`, `std_dev`, `ci_lower` and
@@ -140,7 +133,7 @@ class HouseholdsRelease(Release):
         Raises:
             ValueError: an unknown level, or an `alpha` that is not between 0 and 1.
         """
-        if options:
+        if any(given is not None for given in options.values()):
             return self.persons.mean(level, alpha=alpha, **options)
         from tallytree.release.view.release_view import ReleaseView, published_level
 
@@ -170,12 +163,8 @@ class HouseholdsRelease(Release):
         return decoded(beside_paths(areas, depth, np.arange(size, dtype=np.int64), pa.table(columns)))
 
     def _name(self, given: tuple[str | tuple[str, ...], ...]) -> str:
-        """Refuse to name a table of the whole release, which has none of its own.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(TWO_PARTS)
+        """The name of a table of persons, which is what is derived from by other methods than `mean`."""
+        return self.persons._name(given)
 
     def _in_households(self, depth: int, size: int) -> tuple[Any, Any]:
         """Of every area of a level, the published persons in households and the standard deviation, (areas,) each."""
