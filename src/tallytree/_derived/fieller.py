@@ -6,7 +6,7 @@ For the true ratio θ = N / D, the difference n − θ·d has mean 0 and the var
     (n − θ·d)² ≤ q² · (v_n − 2θc + θ²v_d)
 
 holds with probability 1 − alpha, whatever D is, and the θ that meet it are the interval (Fieller 1954, Journal of the
-Royal Statistical Society B 16). They are bounded where d differs from 0 by more than q standard deviations. Elsewhere the
+Royal Statistical Society B 16). It has ends where d differs from 0 by more than q standard deviations. Elsewhere the
 data do not bound the ratio: the θ are all numbers, or those outside of two ends. The interval is then the smallest one
 that holds those of them that are possible, from the least to the greatest; an end that is infinite is null.
 
