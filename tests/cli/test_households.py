@@ -5,8 +5,8 @@ import math
 import shutil
 
 import duckdb
-import openpyxl
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

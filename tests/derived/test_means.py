@@ -198,4 +198,4 @@ def test_means_of_smoothed_sizes_hold_where_areas_differ():
             held[name].append(((low <= true) & (true <= high)).mean())
             assert np.median(high - low) < 8 * np.abs(table[name].to_numpy() - true).mean()
     assert 0.86 < np.mean(held["mean"]) < 0.99
-    assert 0.86 < np.mean(held["quantile"])
+    assert np.mean(held["quantile"]) > 0.86

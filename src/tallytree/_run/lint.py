@@ -56,7 +56,7 @@ def lint(planned: Planned[Any, Any], file: str | os.PathLike[str]) -> None:
         raise ValueError(f"engine: {engine.name!r} does not look for defects; give records that this machine can read")
     terms = release.arguments
     most = terms.bound
-    found = engine.tabulate(terms.records, FindDefects(release.request, most))  # type: ignore[attr-defined]
+    found = engine.tabulate(terms.records, FindDefects(release.request, most))  # type: ignore[union-attr]
     try:
         write_whole(
             target,

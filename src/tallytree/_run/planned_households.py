@@ -331,13 +331,13 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
 
     def sizes_given(
         self,
-        tables: Mapping[str, LevelTable],
+        of_persons: Mapping[str, LevelTable],
         true: TrueRanks,
         source: NoiseSource,
         on_measure: Callable[[str], None],
     ) -> Reconciled:
         """Households by size, from the noisy persons by rank and the published persons in households."""
-        persons, of_persons = self._persons_in_households(tables)
+        persons, std_devs = self._persons_in_households(of_persons)
         areas, largest = self.areas, self.largest
         measurer = Measurer(true, self.plan, source, on_measure)
         ranks: list[MeasuredRanks | None] = []
@@ -350,7 +350,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             most = MAX_EXACT // max(measured.values.size, 1)  # larger values are noise alone; sums must be exact
             values = np.clip(measured.values, -most, most).reshape(len(nodes), -1)
             ranks.append(MeasuredRanks(values, measured.noise))
-        fitted = sizes_given_persons(ranks, persons, areas.first_child, of_persons)
+        fitted = sizes_given_persons(ranks, persons, areas.first_child, std_devs)
         tables: dict[str, LevelTable] = {}
         released, disagreeing = [], 0
         for depth, made in enumerate(fitted.levels):
