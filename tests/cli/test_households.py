@@ -5,6 +5,7 @@ import math
 import shutil
 
 import duckdb
+import numpy as np
 import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,8 +57,51 @@ def test_check_and_plan_show_both_parts_and_spend_nothing(output, folder):
     said = output("check", folder / "spec.yaml")
     assert "numbers of records, and households by size" in " ".join(said.split())
     assert "households/county" in said
-    assert "--like" not in said  # it cannot be simulated
-    assert "not known" in output("plan", folder / "spec.yaml")
+    assert "--like PUBLIC" in said
+    said = " ".join(output("plan", folder / "spec.yaml").split())
+    assert "households/county 3 not known" in said
+    assert "The fit of households by size has no closed form" in said
+
+
+def test_the_errors_of_both_parts_are_simulated_on_public_persons(output, refusal, folder):
+    rows = pq.read_table(folder / "people.parquet").slice(30)
+    pq.write_table(rows, folder / "public.parquet")
+    options = ("--like", folder / "public.parquet", "--replicates", "20", "--seed", "1", "--json")
+    found = json.loads(output("plan", folder / "spec.yaml", *options))["errors"]
+    at_1 = {row["level"]: row["std_dev"] for row in found if row["epsilon"] == 1}
+    at_4 = {row["level"]: row["std_dev"] for row in found if row["epsilon"] == 4}
+    assert {row["basis"] for row in found} == {"simulation"}
+    released = tt.Release.load(folder / "out")
+    for level in ("state", "county"):  # what is stated varies between releases, as it is estimated
+        stated = released.sizes(level)["std_dev"].to_numpy()
+        assert 0.3 < at_1[f"households/{level}"] / np.sqrt(np.mean(stated**2)) < 1.5
+        assert at_4[f"households/{level}"] < 0.5 * at_1[f"households/{level}"]
+    said = refusal("plan", folder / "spec.yaml", "--like", folder / "out")
+    assert "like: it is a release, which does not tell who lives with whom" in said
+
+
+def test_a_target_of_a_table_of_persons_chooses_the_shares_of_all_of_these(output, refusal, folder):
+    found = json.loads(output("plan", folder / "spec.yaml", "--target", "county,in_household=20", "--json"))
+    own = {row["level"]: row for row in found["errors"] if row["epsilon"] == found["budget"]["epsilon"]}
+    assert 15 < own["county.in_household"]["std_dev"] <= 20
+    assert set(found["precision"]) == {"in_household", "state, in_household", "county, in_household"}
+    evenly = json.loads(output("plan", folder / "spec.yaml", "--epsilon", str(found["budget"]["epsilon"]), "--json"))
+    without = {row["level"]: row for row in evenly["errors"] if row["epsilon"] == found["budget"]["epsilon"]}
+    assert without["county.in_household"]["std_dev"] > 22
+    said = refusal("plan", folder / "spec.yaml", "--target", "households/county=5")
+    assert "has no closed form" in said
+
+
+def test_lint_looks_at_households_too(output, folder, tmp_path):
+    rows = pq.read_table(folder / "people.parquet").to_pylist()
+    rows[0] |= {"county": "y"}  # h0 is of one person
+    rows += [{"state": "B", "county": "x", "home": "h1", "who": 1}, {"state": "Z", "county": "x", "home": None}]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "dirty.parquet")
+    output("lint", folder / "spec.yaml", "--private-out", tmp_path / "lint.txt", "--set", "records=dirty.parquet")
+    said = (tmp_path / "lint.txt").read_text()
+    assert "home: a group in several leaves: 3 rows" in said
+    assert "1 rows are outside the hierarchy" in said
+    assert "home: null" not in said
 
 
 def test_release_shows_what_was_published_of_both_parts(run, folder, tmp_path):
@@ -105,8 +149,7 @@ def test_both_parts_are_exported(output, refusal, folder, tmp_path):
 
 def test_what_cannot_be_done_with_two_parts_or_one_of_them_is_refused(refusal, folder, tmp_path):
     whole = folder / "out"
-    for command in (("total", whole, folder / "areas.parquet"), ("error", whole), ("explore", whole, "--static", "x")):
-        assert "give one of them: release.persons or release.households" in refusal(*command)
+    assert "its statistic is 'households', which must be one of counts" in refusal("error", whole)
     assert "is a part of a release of persons and households" in refusal("error", whole / "persons")
     assert "give the folder of the whole release" in refusal("registry", whole / "households")
     said = refusal("total", whole / "households", folder / "areas.parquet")
@@ -114,8 +157,30 @@ def test_what_cannot_be_done_with_two_parts_or_one_of_them_is_refused(refusal, f
     said = refusal("contributions", folder / "spec.yaml", "--out", tmp_path / "c", "--set", "person=who")
     assert "households have no people by their number of records" in said
     said = refusal("plan", folder / "spec.yaml", "--like", folder / "areas.parquet")
-    assert "like: persons and households cannot be simulated; plan the tables of persons as statistic: tables" in said
+    assert "column 'home' is missing" in said
     assert refusal("release", folder / "spec.yaml", "--out", tmp_path / "m", "--memory", "2GB", code=ExitCode.INPUT)
+
+
+def test_commands_take_the_part_that_has_what_was_asked(output, folder, tmp_path):
+    for whole, part in (
+        (
+            ("total", folder / "out", folder / "areas.parquet"),
+            ("total", folder / "out/persons", folder / "areas.parquet"),
+        ),
+        *(
+            (("derive", *asked, folder / "out"), ("derive", *asked, folder / "out" / "persons"))
+            for asked in (
+                ("share", "--within", "state"),
+                ("ratio", "--numerator", "in_household=no", "--denominator", "all"),
+            )
+        ),
+    ):
+        more = ("county,in_household",) if "share" in whole else ()
+        assert output(*whole, *more) == output(*part, *more)
+    assert "households" in output("derive", "mean", folder / "out", "county").splitlines()[0]
+    said = output("explore", folder / "out", "--static", tmp_path / "page")
+    assert "explore " in said
+    assert (tmp_path / "page" / "index.html").is_file()
 
 
 def test_the_explorer_of_households_has_their_persons_and_the_error_of_their_number(folder):

@@ -54,6 +54,37 @@ def test_errors_are_those_of_known_noise():
     assert found.last_class_std_dev[0] == pytest.approx(0, abs=1e-6)  # all persons are in the last class
 
 
+def test_the_error_of_the_given_persons_is_a_part_of_that_of_households():
+    """K = 1, as above: of one person too many, half is in T(1)."""
+    noise = Noise("discrete_laplace", Fraction(10))
+    given = [MeasuredRanks(np.array([[60, 40]]), noise)], [np.array([100])], []
+    found = sizes_given_persons(*given, [np.array([8.0])]).levels[0]
+    assert found.households_std_dev[0] == pytest.approx(np.sqrt(noise.variance / 2 + 4.0**2 + 0.25))
+    assert found.last_class_std_dev[0] == pytest.approx(np.sqrt(8.0**2 + 0.25))  # all persons are in the last class
+
+
+def test_intervals_of_households_hold_where_the_given_persons_err():
+    """60 leaves of 100 households, 40 draws: standard errors are 1 point."""
+    rng = np.random.default_rng(7)
+    noise, sd = Noise("discrete_gaussian", Fraction(15)), 30.0
+    size = 1 + rng.poisson(1.4, (60, 100))
+    true = np.column_stack([*((size >= s).sum(axis=1) for s in range(1, 6)), np.maximum(size - 5, 0).sum(axis=1)])
+    held = []
+    for _ in range(40):
+        persons = np.rint(true.sum(axis=1) + rng.normal(0, sd, 60)).astype(np.int64)
+        ranks = [
+            MeasuredRanks(np.rint(each + rng.normal(0, 15, each.shape)).astype(np.int64), noise)
+            for each in (true.sum(axis=0, keepdims=True), true)
+        ]
+        errors = [np.array([sd * np.sqrt(60)]), np.full(60, sd)]
+        given = ranks, [persons.sum(keepdims=True), persons], [np.array([0, 60])]
+        leaves, without = (sizes_given_persons(*given, each).levels[1] for each in (errors, None))
+        missed = np.abs(leaves.households.sum(axis=1) - true[:, 0])
+        held.append([(missed <= 1.645 * each.households_std_dev).mean() for each in (leaves, without)])
+    assert 0.87 < np.mean(held, axis=0)[0] < 0.97
+    assert np.mean(held, axis=0)[1] < 0.8  # it is seen where the error of persons is left out
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -17,23 +17,30 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
+from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree._compute.threads import side_by_side
 from tallytree._foreign import is_foreign
 from tallytree._measurements import Noise, Statistic
-from tallytree._private import KeyedNoise, Measurer, NoiseSource, TrueCounts, TrueSizes, entropy
+from tallytree._private import KeyedNoise, Measurer, NoiseSource, TrueCounts, TrueRanks, TrueSizes, entropy
+from tallytree._run import PlannedHouseholds
 from tallytree._run.checked_results import counts_by, sizes_by, tables_by
+from tallytree._run.planned_households import size_level
 from tallytree._terms import Invariants
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
+from tallytree.release.level_tables import NodeTable
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.tables import FittedTables, PublicTotals, TableLayout, TablesMechanism
 
 LEAVES_AT_ONCE = 1_000_000
 """Counts with more leaves that are not 0 are replicated one after the other; that many take about 0.5 GB."""
+
+SETTLING = 5
+"""Replicates of a chain that are not counted: its errors grow from those of smooth numbers to those of a release."""
 
 LABEL = "replicate errors"
 """Keys of replicates are derived under this label, those of releases under another (`_run.planned`)."""
@@ -176,12 +183,14 @@ class SizeReplicates:
         mechanism: that of the release.
         plan: its noise.
         leaves: the published group sizes of the leaves, integers > 0.
+        invariants: which numbers of groups are public.
     """
 
     domain: SizesDomain
     mechanism: SizesMechanism
     plan: StatedPlan
     leaves: ReleasedSizes
+    invariants: Invariants
 
     @classmethod
     def of(
@@ -205,7 +214,7 @@ class SizeReplicates:
         """
         groups = np.zeros(tree.n_leaves, dtype=np.int64)
         np.add.at(groups, leaves.nodes, leaves.groups)
-        return cls(SizesDomain.from_leaves(tree, groups, *sizes, invariants), mechanism, plan, leaves)
+        return cls(SizesDomain.from_leaves(tree, groups, *sizes, invariants), mechanism, plan, leaves, invariants)
 
     def truths(self) -> list[tuple[IntArray, NumberArray]]:
         """The cells and numbers that count as true, per level, root first; what is not there is 0."""
@@ -231,6 +240,38 @@ class SizeReplicates:
         for source in sources:
             levels = sizes_by(self.mechanism, domain, Measurer(truth, self.plan, source))
             yield [ReplicatedLevel(*self._cells(level)) for level in levels]
+
+    def chained(
+        self, sources: Iterator[NoiseSource]
+    ) -> Iterator[tuple[list[tuple[IntArray, NumberArray]], list[tuple[IntArray, NumberArray]]]]:
+        """What counts as true, and what a replicate makes of it; the first `SETTLING` sources give none.
+
+        The true sizes are the published ones less their error: that of the replicate before, at first none. Published
+        sizes are smooth where the mechanism smooths, so replicates of these err too little: nothing is left to smooth
+        away. In this chain the error of a smoothed number settles at that of the release: of a number that keeps the
+        part g of how far its node is from the expected, v = (1 − g)²·(published scatter + v) + noise.
+        """
+        here = self
+        for place, source in enumerate(sources):
+            true, (made,) = here.truths(), here.run(iter([source]))
+            if place >= SETTLING:
+                yield true, made
+            here = self._less(true[-1], made[-1])
+
+    def _less(self, true: tuple[IntArray, NumberArray], made: tuple[IntArray, NumberArray]) -> SizeReplicates:
+        """These sizes of leaves less made − true; tail counts that rise are sorted, negative ones are 0."""
+        (cells, numbers), domain = made, self.domain
+        parts = [self._cells(self.leaves), true, (cells, -np.rint(numbers).astype(np.int64))]
+        keys, groups = sum_by_key(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        nodes, sizes = np.divmod(keys, domain.largest + 1)
+        tails = np.maximum(ReleasedSizes(nodes, sizes, groups).tail_counts(), 0)
+        if domain.groups_are_public:
+            tails = np.minimum(tails, tails[np.searchsorted(nodes, nodes)])
+        tails = tails[np.lexsort((-tails, nodes))]
+        groups = tails - np.append(tails[1:] * (nodes[1:] == nodes[:-1]), 0)[: len(tails)]
+        leaves = ReleasedSizes(*(each[groups > 0] for each in (nodes, sizes, groups)))
+        between = domain.smallest, domain.largest
+        return SizeReplicates.of(domain.hierarchy, leaves, between, self.invariants, self.mechanism, self.plan)
 
     @cached_property
     def _levels(self) -> list[ReleasedSizes]:
@@ -311,6 +352,49 @@ class TableReplicates:
             measurer = Measurer(self.truth, self.plan, source)
             made = tables_by(self.mechanism, layout, measured, self.totals, measurer)
             yield [_listed(layout, depth, made) for depth in range(len(layout.levels))]
+
+
+@dataclass(frozen=True, eq=False)
+class HouseholdReplicates:
+    """Replicates of persons and households: the tables of persons, then households by size, level by level.
+
+    Cells of the latter are known by node · K + size − 1.
+
+    Attributes:
+        planned: the release.
+        persons: replicates of the tables of persons.
+        ranks: the persons by rank that count as true.
+    """
+
+    planned: PlannedHouseholds
+    persons: TableReplicates
+    ranks: TrueRanks
+
+    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+        """The cells and numbers that count as true."""
+        found = self.persons.truths()
+        for level in map(size_level, self.planned.areas.levels):
+            nodes = np.arange(self.ranks.size(level), dtype=np.int64)
+            cells = self.ranks.cells(level, nodes, "persons_by_rank")[0].reshape(len(nodes), -1)
+            households = -np.diff(cells[:, :-1], axis=1, append=0).ravel()
+            found.append((np.arange(len(households), dtype=np.int64), households))
+        return found
+
+    def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
+        """For each source what a release would publish, with its errors."""
+        layout = self.persons.truth.layout
+        for source in sources:
+            (levels,) = self.persons.releases(iter([source]))
+            tables = {
+                name: NodeTable(layout, depth, made.cells, pa.table({"count": made.numbers, "std_dev": made.std_dev}))
+                for depth, (name, made) in enumerate(zip(layout.levels, levels, strict=True))
+            }
+            sizes = self.planned.sizes_given(tables, self.ranks, source, lambda level: None)
+            for table in sizes.tables.values():
+                assert isinstance(table, NodeTable)  # noqa: S101  (they were made in this process)
+                size, *known = (table.columns.column(name).to_numpy() for name in ("size", "groups", "std_dev"))
+                levels.append(ReplicatedLevel(table.nodes * self.planned.largest + size - 1, *known))
+            yield levels
 
 
 def _listed(layout: TableLayout, depth: int, made: FittedTables) -> ReplicatedLevel:

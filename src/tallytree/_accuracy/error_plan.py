@@ -41,7 +41,7 @@ from tallytree._accuracy.targets import (
 )
 from tallytree._markup import html_table
 from tallytree._mechanism import Mechanism
-from tallytree._run import Planned, PlannedTables
+from tallytree._run import Planned, PlannedHouseholds, PlannedTables
 from tallytree._run.plan_tables import wishes_of
 from tallytree._run.shared_arguments import SharedArguments
 from tallytree._validate import safe_text, text
@@ -62,7 +62,7 @@ AWAY_FROM_ZERO = (
 )
 NO_CLOSED_FORM = (
     "{} has no closed form, so nothing public but a stand-in tells the errors of its numbers: give public data such as "
-    "last year's release (like=…, --like PATH), on which they are simulated."
+    "last year's release or its records (like=…, --like PATH), on which they are simulated."
 )
 ON_A_STAND_IN = (
     "Simulated on a stand-in, {} replicates: std_dev and half_width are of its cells that are not 0, the expected "
@@ -170,8 +170,9 @@ class PlannedSpec:
         if target is None:
             return self.compared(own, epsilons, mechanisms)
         wanted = checked_target(target, _by_level(own), type(own.mechanism).__name__)
-        if isinstance(own, PlannedTables) and own.arguments.budget_split == "auto":
-            chosen = self._with_shares_for(wanted, own)
+        tables = _tables_of(own)
+        if tables is not None and tables.arguments.budget_split == "auto":
+            chosen = self._with_shares_for(wanted, tables)
         else:
             budget = least_budget(self.budget, wanted, lambda each: _by_level(self.planned(each)))
             chosen = replace(self, budget_of_plan=budget)
@@ -257,8 +258,9 @@ class PlannedSpec:
             known = {each: _share(errors, level) for each, errors in by_amount.items()}
             return least_amount(lambda each: self._share_at(each, level), known, amount, FACTOR[name])
 
-        names = shown_levels(own)
-        published = names[: own.tree.asked] if isinstance(own, PlannedTables) else names
+        names, tables = shown_levels(own), _tables_of(own)
+        others = () if tables is None else names[tables.tree.asked : len(tables.tree.levels)]
+        published = [name for name in names if name not in others]
         errors = [each for each in by_amount[amount] if each.level in published]
         return advised(errors, partial(_coarser, own), name, amount_for)
 
@@ -324,6 +326,8 @@ class PlannedSpec:
             yield ON_A_STAND_IN.format(self.replicates)
         elif all(row["std_dev"] is None for row in rows if row["mechanism"] == mechanism):
             yield NO_CLOSED_FORM.format(mechanism)
+        elif self.statistic == "households":
+            yield NO_CLOSED_FORM.format("The fit of households by size")
         if bases & {"closed form", "mean families"}:
             yield AWAY_FROM_ZERO
             if self.statistic in ("counts", "flows"):
@@ -387,13 +391,21 @@ def _share(errors: Sequence[ExpectedError], level: str) -> float | None:
 
 def _coarser(own: Planned[Any, Any], level: str) -> Collection[str]:
     """The levels, or tables, whose numbers are sums of those of a level."""
-    names = shown_levels(own)
+    names, of_tables = shown_levels(own), _tables_of(own)
     place = names.index(level)
-    if not isinstance(own, PlannedTables):
+    if of_tables is None:
         return names[:place]
-    layout = own.layout
-    finer, tables = layout.tables[place], zip(names, layout.tables, strict=True)
+    layout = of_tables.layout
+    if place >= len(layout.levels):
+        return names[len(layout.levels) : place]
+    finer, tables = layout.tables[place], zip(names, layout.tables, strict=False)
     return [name for name, each in tables if each != finer and follows(layout.product, each, finer)]
+
+
+def _tables_of(own: Planned[Any, Any]) -> PlannedTables | None:
+    """The planned tables: all of the release, or its tables of persons; None where it has none."""
+    tables = own.persons if isinstance(own, PlannedHouseholds) else own
+    return tables if isinstance(tables, PlannedTables) else None
 
 
 def _by_level(planned: Planned[Any, Any]) -> dict[str, LevelLaw]:

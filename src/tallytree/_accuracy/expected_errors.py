@@ -105,6 +105,9 @@ def shown_laws(planned: Planned[Any, Any]) -> list[LevelLaw]:
 def shown_levels(planned: Planned[Any, Any]) -> Sequence[str]:
     """The names of the levels, or of the tables, as people are shown them, root first."""
     levels = planned.tree.levels
+    if isinstance(planned, PlannedHouseholds):
+        tables = len(planned.persons.tree.levels)
+        return [*shown_tables(levels[:tables]), *levels[tables:]]
     return shown_tables(levels) if isinstance(planned, PlannedTables) else levels
 
 

@@ -40,7 +40,8 @@ _NONE = np.empty(0, dtype=np.int64)
 def has_fitted_errors(release: Release) -> bool:
     """Whether every published table has the `std_dev` of its fit, and not that of replicates."""
     by = (release.statement.get("errors") or {}).get("method", METHOD)
-    return by == METHOD and all(ReleaseView(release).has(level, "std_dev") for level in release.levels)
+    own = by == METHOD and bool(release.level_tables)  # of persons and households each part has its own
+    return own and all(ReleaseView(release).has(level, "std_dev") for level in release.levels)
 
 
 def stated_errors_of(

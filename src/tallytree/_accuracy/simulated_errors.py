@@ -17,6 +17,7 @@ import numpy as np
 from tallytree._accounting import Plan, StabilityPlan
 from tallytree._accuracy.bootstrap import (
     CountReplicates,
+    HouseholdReplicates,
     PublishedTables,
     ReplicatedLevel,
     SizeReplicates,
@@ -43,7 +44,7 @@ from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.sizes.private_maximum import largest_published
 from tallytree.sizes.released_sizes import summed
 
-StandIn: TypeAlias = CountReplicates | SizeReplicates | TableReplicates
+StandIn: TypeAlias = CountReplicates | SizeReplicates | TableReplicates | HouseholdReplicates
 
 DEFAULT_REPLICATES = 20
 MAX_REPLICATES = 10_000
@@ -177,11 +178,10 @@ def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
         planned: the planned release.
         like: a release, the folder of one, or a public table: a path or glob (Parquet, CSV), or a data frame; with the
             columns of the leaves, and `count`; of group sizes `size` and `groups`. A release of tables has to have
-            all tables that are planned.
+            all tables that are planned. Of persons and households it is a table of persons, with the records' columns.
 
     Raises:
-        ValueError: it is not of this tree, or a release of another statistic; a column is missing; or persons and
-            households are planned.
+        ValueError: it is not of this tree, or a release of another statistic; a column is missing.
         TypeError: not a release or a table; or a planned release that cannot be simulated.
     """
     if isinstance(planned, PlannedCounts):
@@ -191,10 +191,7 @@ def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
     if isinstance(planned, PlannedTables):
         return _of_tables(planned, like)
     if isinstance(planned, PlannedHouseholds):
-        raise ValueError(
-            "like: persons and households cannot be simulated; plan the tables of persons as statistic: tables, and "
-            "the households as statistic: group_sizes, each with its share of the budget"
-        )
+        return _of_households(planned, like)
     raise TypeError(f"planned: {type(planned).__name__} cannot be simulated; give counts, flows, tables or group sizes")
 
 
@@ -237,16 +234,37 @@ def _of_tables(planned: PlannedTables, like: Any) -> TableReplicates:
     layout, level = planned.layout, planned.exact_level
     release = _release(like, "tables")
     if release is None:
-        found = listed_counts(planned.engine, like, planned.keys, "count", "like")
-        detail = np.zeros((layout.areas_per_level[-1], layout.detail.cells), dtype=np.int64)
-        np.add.at(detail.reshape(-1), layout.detail_cells(found.parts), found.counts)
-        if layout.impossible is not None and detail[:, layout.impossible].any():
-            raise ValueError("like: it counts records in cells that the spec lists as impossible; leave these rows out")
-        truth = PublishedTables.of_detail(layout, detail)
+        truth = _public_tables(planned, listed_counts(planned.engine, like, planned.keys, "count", "like"))
     else:
         truth = PublishedTables(layout, _cells_of_tables(release, planned))
     totals = None if level is None else totals_at(layout, truth.tables, level)
     return TableReplicates(truth, planned.mechanism, _stated(planned.plan), totals)
+
+
+def _public_tables(planned: PlannedTables, found: Any) -> PublishedTables:
+    """The tables of the records of a public table, from its counts by leaves.
+
+    Raises:
+        ValueError: it counts records that are impossible.
+    """
+    layout = planned.layout
+    detail = np.zeros((layout.areas_per_level[-1], layout.detail.cells), dtype=np.int64)
+    np.add.at(detail.reshape(-1), layout.detail_cells(found.parts), found.counts)
+    if layout.impossible is not None and detail[:, layout.impossible].any():
+        raise ValueError("like: it counts records in cells that the spec lists as impossible; leave these rows out")
+    return PublishedTables.of_detail(layout, detail)
+
+
+def _of_households(planned: PlannedHouseholds, like: Any) -> HouseholdReplicates:
+    if isinstance(like, Release) or (isinstance(like, str | os.PathLike) and (Path(like) / MANIFEST).is_file()):
+        raise ValueError(
+            "like: it is a release, which does not tell who lives with whom; of persons and households give a public "
+            "table of persons with the columns of the records, such as `tallytree export DIR --to records` makes"
+        )
+    found, persons = planned.listed_persons(like, "like"), planned.persons
+    truth = _public_tables(persons, found.persons)
+    tables = TableReplicates(truth, persons.mechanism, _stated(persons.plan), None)
+    return HouseholdReplicates(planned, tables, planned.ranks_of(found))
 
 
 def _cells_of_tables(release: Release, planned: PlannedTables) -> dict[str, IntArray]:

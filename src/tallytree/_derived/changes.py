@@ -24,7 +24,7 @@ from tallytree._derived.kinds import require_statistic
 from tallytree._derived.moments import with_floor
 from tallytree._validate import safe_text
 from tallytree.hierarchy import TOTAL, stored_level
-from tallytree.release import Release
+from tallytree.release import HouseholdsRelease, Release
 from tallytree.release.counted_unit import counted_unit
 from tallytree.release.intervals import LISTED_FROM, UNBIASED, checked_alpha, quantile, stated_errors
 from tallytree.release.view.release_view import ReleaseView, path_columns
@@ -104,7 +104,7 @@ def change(
 
 
 def opened(given: Any, argument: str) -> Release:
-    """A release that was given, or that of a folder.
+    """A release that was given, or that of a folder; of persons and households the tables of persons.
 
     Raises:
         TypeError: neither.
@@ -112,7 +112,7 @@ def opened(given: Any, argument: str) -> Release:
     found = Release.load(given) if isinstance(given, str | os.PathLike) else given
     if not isinstance(found, Release):
         raise TypeError(f"{argument}: {type(found).__name__} must be a tallytree.Release, or the folder of a saved one")
-    return found
+    return found.persons if isinstance(found, HouseholdsRelease) else found
 
 
 def refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:

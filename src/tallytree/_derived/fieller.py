@@ -6,15 +6,21 @@ For the true ratio θ = N / D, the difference n − θ·d has mean 0 and the var
     (n − θ·d)² ≤ q² · (v_n − 2θc + θ²v_d)
 
 holds with probability 1 − alpha, whatever D is, and the θ that meet it are the interval (Fieller 1954, Journal of the
-Royal Statistical Society B 16). It is bounded where d differs from 0 by more than q standard deviations. Elsewhere the
+Royal Statistical Society B 16). It has ends where d differs from 0 by more than q standard deviations. Elsewhere the
 data do not bound the ratio: the θ are all numbers, or those outside of two ends. The interval is then the smallest one
 that holds those of them that are possible, from the least to the greatest; an end that is infinite is null.
 
 Numerator and denominator are integers. An interval of q standard deviations around a noisy integer can hold too few of
 them where the noise is small: half a unit is added to it, as to the intervals of counts (the continuity correction).
 
-The standard deviation of n / d is √(v_n − 2θc + θ²v_d) / |d|, to first order. Where the 90 % interval of D reaches 0,
-no standard deviation describes the ratio: it is null.
+**Denominators near 0.** Where D is near 0, |d| exceeds q standard deviations by chance alone, and the bounded interval
+then misses. So an end that lies away from 0 is infinite up to 2q standard deviations, and from 3q on it is Fieller's.
+Between these, with r = (|d| − ½) / √v_d, it is Fieller's with the quantile r − 2(r − 2q)² / q in place of q. This falls
+from 2q to q so late that of the ends that are given, for a D of 0.7 standard deviations or more, at least 87 % hold
+(90 % intervals). Of smaller D, at most 0.3 % have such an end.
+
+The standard deviation of n / d is √(v_n − 2θc + θ²v_d) / |d|, to first order. It is null where the 90 % interval has
+such an infinite end.
 """
 
 from __future__ import annotations
@@ -105,13 +111,13 @@ def ratio_columns(
 
 def ratio_std_dev(ratio: FloatArray, errors: RatioErrors) -> FloatArray:
     """The standard deviation of each ratio, float64 (n,); NaN where the denominator may be 0, or nothing is known."""
-    reach = quantile(ALPHA, errors.replicates) * np.sqrt(errors.denominator_variance)
+    near = _corrected(errors.denominator_variance, 2 * quantile(ALPHA, errors.replicates), 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = (
             errors.numerator_variance - 2 * ratio * errors.covariance + ratio**2 * errors.denominator_variance
         ) / errors.denominator**2
         found = np.sqrt(np.maximum(variance, 0.0))
-    far = np.abs(errors.denominator) > reach
+    far = errors.denominator**2 > near
     return np.where(far & np.isfinite(found), found, np.nan)
 
 
@@ -119,7 +125,18 @@ def fieller_interval(
     errors: RatioErrors, alpha: float, least: float = -np.inf, most: float = np.inf
 ) -> tuple[FloatArray, FloatArray]:
     """Fieller's interval of each ratio, float64 (n,) each; infinite where it has no end, see the module's docstring."""
-    reach = quantile(alpha, errors.replicates)
+    q = quantile(alpha, errors.replicates)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        far = (np.abs(errors.denominator) - HALF) / np.sqrt(errors.denominator_variance)
+    near = np.clip(np.nan_to_num(far, nan=0.0), 2 * q, 3 * q)
+    narrow = _ends(errors, q, least, most)
+    wide = _ends(errors, near - 2 * (near - 2 * q) ** 2 / q, least, most)
+    lower = np.where(narrow[0] > 0, narrow[0], wide[0])  # an end on the side of 0 is none that D near 0 moves away
+    return lower, np.where(narrow[1] < 0, narrow[1], wide[1])
+
+
+def _ends(errors: RatioErrors, reach: FloatArray | float, least: float, most: float) -> tuple[FloatArray, FloatArray]:
+    """Fieller's interval with `reach` in place of q."""
     n, d = errors.numerator, errors.denominator
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         a = d**2 - _corrected(errors.denominator_variance, reach, 1.0)
@@ -132,7 +149,7 @@ def fieller_interval(
     return _possible(ends, bounded, outside, least, most)
 
 
-def _corrected(variance: FloatArray, reach: float, unit: float) -> FloatArray:
+def _corrected(variance: FloatArray, reach: FloatArray | float, unit: float) -> FloatArray:
     """The square of q standard deviations and half a unit; 0 of what is exact."""
     return np.asarray(np.where(variance > 0, reach * np.sqrt(variance) + HALF * unit, 0.0) ** 2, dtype=np.float64)
 

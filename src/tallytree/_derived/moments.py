@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tallytree._accuracy.bootstrap import fresh_sources
+from tallytree._accuracy.bootstrap import SETTLING, SizeReplicates, fresh_sources
 from tallytree._accuracy.replicate_errors import (
     DEFAULT_REPLICATES,
     Cells,
@@ -68,6 +68,8 @@ def second_moments(
 ) -> FloatArray:
     """The mean products of the errors of numbers, bias included: float64 (k, k, n).
 
+    Replicates of group sizes follow each other in a chain; see `SizeReplicates.chained`.
+
     Args:
         replicated: what makes the replicates.
         numbers: from the cells of all levels, root first: k numbers of n things, float64 (k, n).
@@ -77,9 +79,14 @@ def second_moments(
     """
     truth = numbers(replicated.truths())
     found = np.zeros((len(truth), *truth.shape))
+    missed: Iterator[FloatArray]
+    if isinstance(replicated, SizeReplicates):
+        chain = replicated.chained(fresh_sources(rounds + SETTLING, seed))
+        missed = (numbers(made) - numbers(true) for true, made in chain)
+    else:
+        missed = (numbers(made) - truth for made in replicated.run(fresh_sources(rounds, seed)))
     with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
-        for levels in replicated.run(fresh_sources(rounds, seed)):
-            missed = numbers(levels) - truth
-            found += missed[:, None] * missed[None]
+        for each in missed:
+            found += each[:, None] * each[None]
             done()
     return found / rounds

@@ -1,4 +1,4 @@
-"""The mean and the quantiles of the sizes of groups, with errors from replicates or from those of the tail counts.
+"""The mean and the quantiles of the sizes of groups, with errors from replicates.
 
 Of a node with G groups let T(s) be how many have size s or more. The quantile q is below s where G − T(s) ≥ q·G. So its
 interval follows from those of (1 − q)·G − T(s) at the sizes that the release lists: between these no group is listed.
@@ -21,7 +21,7 @@ from tallytree._derived.moments import replicates_for, rounds_of, second_moments
 from tallytree._derived.shares import ratio_of
 from tallytree._validate import integer
 from tallytree.hierarchy import stored_level
-from tallytree.release.intervals import TAIL_COLUMNS, quantile
+from tallytree.release.intervals import quantile
 from tallytree.release.view.recorded_measurements import published_range
 from tallytree.release.view.release_view import ReleaseView
 
@@ -35,7 +35,6 @@ class ListedSizes:
         nodes: int64 (n,).
         sizes: int64 (n,), ascending in each node.
         groups: float64 (n,).
-        rows: int64 (n,), the row of the published table; of a size after the last one, the row of the last one.
         width: K + 1, of cells node · width + size.
         all_nodes: how many nodes the level has.
     """
@@ -44,7 +43,6 @@ class ListedSizes:
     nodes: IntArray
     sizes: IntArray
     groups: FloatArray
-    rows: IntArray
     width: int
     all_nodes: int
 
@@ -68,7 +66,7 @@ class ListedSizes:
         place = np.repeat(np.arange(len(nodes)), 1 + last)
         after = np.append([False] * (len(place) > 0), place[1:] == place[:-1])
         found = sizes[place] + after, np.where(after, 0.0, groups[place])
-        return cls(depth, nodes[place], *found, order[place], width, view.known_tree.size(depth))
+        return cls(depth, nodes[place], *found, width, view.known_tree.size(depth))
 
     @property
     def keys(self) -> IntArray:
@@ -115,17 +113,8 @@ def size_quantile(
     listed = ListedSizes.of(view, level)
     published: list[Cells] = [(np.zeros(0, np.int64), np.zeros(0))] * listed.depth
     gap = listed.gaps(q, [*published, (listed.keys, listed.groups)])[0]
-    rounds: int | None = _rounds(view, replicates)
-    tails = view.release.table(level)
-    if replicates is None and TAIL_COLUMNS[1] in tails.column_names:
-        rounds = None
-        std_dev = tails.column(TAIL_COLUMNS[1]).to_numpy()[listed.rows]
-        if not _groups_are_public(view, listed):
-            std_dev = _with_groups(listed, std_dev, q)
-    else:
-        fixed = None if seed is None else integer(seed, "seed")
-        moments = second_moments(_replicates(view), partial(listed.gaps, q), rounds or 0, fixed)
-        std_dev = np.sqrt(moments[0, 0])
+    rounds, fixed = _rounds(view, replicates), None if seed is None else integer(seed, "seed")
+    std_dev = np.sqrt(second_moments(_replicates(view), partial(listed.gaps, q), rounds, fixed)[0, 0])
     reach = quantile(alpha, rounds) * std_dev
     reach = np.where(std_dev > 0, reach + HALF, 0.0)
     groups: FloatArray = np.zeros(listed.all_nodes)
@@ -141,18 +130,6 @@ def size_quantile(
         "ci_upper": pa.array(np.maximum(upper, estimate), mask=~known),
     }
     return pa.table(_paths(view, listed) | {"count": _groups(groups)} | columns)
-
-
-def _groups_are_public(view: ReleaseView, listed: ListedSizes) -> bool:
-    """Whether the numbers of groups of the nodes have no error."""
-    invariants = published_range(view.release.spec, view.statement)[0]
-    return invariants == "groups" or (invariants == "total" and listed.depth == 0)
-
-
-def _with_groups(listed: ListedSizes, std_dev: FloatArray, q: float) -> FloatArray:
-    """The standard deviation of (1 − q) · G − T(s) at most: that of T(s), and of G as of the first listed tail."""
-    first = np.searchsorted(listed.nodes, listed.nodes)
-    return np.asarray(std_dev + (1 - q) * std_dev[first], dtype=np.float64)
 
 
 def _last(listed: ListedSizes, below: np.ndarray[Any, Any], otherwise: int) -> IntArray:

@@ -10,6 +10,7 @@ from tallytree._boundaries import boundaries_of, kept_boundaries
 from tallytree._explore.writing import REPORT, write_page
 from tallytree.release.described import description_of
 from tallytree.release.files import require_writable, whole_folder
+from tallytree.release.households_release import part_folders
 from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST
 from tallytree.release.release import Release
 from tallytree.release.view.release_view import ReleaseView
@@ -24,7 +25,7 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
 
     Args:
         place: the empty folder.
-        folder: of the release.
+        folder: of the release; of persons and households, the tables of persons are explored.
         boundaries: `LEVEL=FILE` each.
         code: the property of the boundaries that has the labels.
 
@@ -32,7 +33,7 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
         ValueError: no complete release, one that was replaced meanwhile, or boundaries that do not match it.
         OSError: the folder cannot be written to.
     """
-    source = folder.absolute()
+    source = part_folders(folder.absolute())[0]
     before = _stamp(source)
     view = ReleaseView(Release.load(source))
     if not view.sides and view.statistic != CONTRIBUTIONS:

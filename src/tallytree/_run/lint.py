@@ -11,6 +11,7 @@ from tallytree._compute.whole_files import write_whole
 from tallytree._private import Defects, FindDefects, Local, core_dumps_disabled
 from tallytree._run.planned import Planned
 from tallytree._run.planned_auto_bound import PlannedAutoBound
+from tallytree._run.planned_households import PlannedHouseholds
 from tallytree._run.planned_records import PlannedRecords
 from tallytree._validate import path_text
 from tallytree.release import require_writable
@@ -46,14 +47,16 @@ def lint(planned: Planned[Any, Any], file: str | os.PathLike[str]) -> None:
     """
     target = _place(file)
     release = planned.largest if isinstance(planned, PlannedAutoBound) else planned
-    if not isinstance(release, PlannedRecords):
-        raise TypeError(f"planned: {type(planned).__name__} has no records; give counts, flows, tables or group sizes")
+    if not isinstance(release, PlannedRecords | PlannedHouseholds):
+        raise TypeError(
+            f"planned: {type(planned).__name__} has no records; give counts, flows, tables, group sizes or households"
+        )
     engine = release.engine
     if not isinstance(engine, Local):
         raise ValueError(f"engine: {engine.name!r} does not look for defects; give records that this machine can read")
     terms = release.arguments
     most = terms.bound
-    found = engine.tabulate(terms.records, FindDefects(release.request, most))  # type: ignore[attr-defined]
+    found = engine.tabulate(terms.records, FindDefects(release.request, most))  # type: ignore[union-attr]
     try:
         write_whole(
             target,

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._accounting import NoisePlan
-from tallytree._compute.arrays import IntArray
+from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree._measurements import Measurement
 from tallytree._private import (
     ContributionBound,
     CountHouseholds,
+    LeafHouseholds,
     Measurer,
     NoiseSource,
     TrueHouseholds,
@@ -42,7 +43,7 @@ from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.release import Release
 from tallytree.release.described import described_statement
 from tallytree.release.households_release import IN_OR_OUTSIDE, HouseholdsRelease
-from tallytree.release.level_tables import LevelTable, NodeTable
+from tallytree.release.level_tables import LevelTable, NodeTable, read_all
 from tallytree.release.manifest import HOUSEHOLDS, PERSONS
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.released_tables import about_size_tables
@@ -273,8 +274,26 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         if int(found.persons.counts.sum()) > min(MAX_RECORDS, MAX_RECORDS_OF_TABLES):
             raise ValueError("records: there are more than 2^50, beyond which sums are not exact; use fewer")
         tables = TrueTables(self.persons.layout, found.persons, self.persons.statistics)
+        return TrueHouseholds(tables, self.ranks_of(found))
+
+    def listed_persons(self, table: Any, argument: str) -> LeafHouseholds:
+        """What a public table of persons has, with the columns of the records; all of its rows count.
+
+        Raises:
+            ValueError, TypeError: it does not fit.
+        """
+        asked = replace(self._request(None), on_unknown="error", argument=argument, person=None, period=None)
+        return self.engine.tabulate(table, asked)
+
+    def ranks_of(self, found: LeafHouseholds) -> TrueRanks:
+        """The persons by rank of what an engine found."""
         names = {level: size_level(level) for level in self.areas.levels}
-        return TrueHouseholds(tables, TrueRanks(self.areas, found.households, given.max_household_size, names))
+        return TrueRanks(self.areas, found.households, self.largest, names)
+
+    @property
+    def largest(self) -> int:
+        """K."""
+        return self.arguments.max_household_size
 
     def reconcile(
         self,
@@ -289,29 +308,37 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         measurement of the other, and so none has its address.
         """
         persons = self.persons.reconcile_levels(true.persons, source, on_measure, None, PublishedContributions())
-        households = self._sizes(true.ranks, self._persons_in_households(persons.tables), source, on_measure)
+        households = self.sizes_given(persons.tables, true.ranks, source, on_measure)
         about = {key: households.about[key] for key in ("constraint_violations", "mended")}
         return ReconciledHouseholds({}, (), about, persons=persons, households=households)
 
-    def _persons_in_households(self, tables: Mapping[str, LevelTable]) -> list[IntArray]:
-        """The published number of persons in households of every area, one array a level, root first."""
-        layout, found = self.persons.layout, []
+    def _persons_in_households(self, tables: Mapping[str, LevelTable]) -> tuple[list[IntArray], list[FloatArray]]:
+        """The published persons in households of every area and the std_dev of each, one array a level, root first."""
+        layout, found, errors = self.persons.layout, [], []
         places = {sizes_of(self.public_tree, table): depth for depth, table in enumerate(layout.tables)}
         for depth in range(len(self.areas.levels)):
             areas = self.areas.size(depth)
             others = (1,) * (len(self.public_tree.attributes) - 2)
             place = places[areas, *others, len(IN_OR_OUTSIDE)]
-            published = published_level(tables[layout.levels[place]], layout, place)
-            cells = np.zeros(areas * len(IN_OR_OUTSIDE), dtype=np.int64)
-            cells[published.nodes] = published.numbers
-            found.append(cells.reshape(areas, -1)[:, 0].copy())
-        return found
+            table = tables[layout.levels[place]]
+            published = published_level(table, layout, place)
+            cells = np.zeros((2, areas * len(IN_OR_OUTSIDE)))
+            cells[:, published.nodes] = published.numbers, read_all(table).column("std_dev").to_numpy()
+            numbers, std_dev = cells.reshape(2, areas, -1)[:, :, 0]
+            found.append(numbers.astype(np.int64))
+            errors.append(std_dev)
+        return found, errors
 
-    def _sizes(
-        self, true: TrueRanks, persons: list[IntArray], source: NoiseSource, on_measure: Callable[[str], None]
+    def sizes_given(
+        self,
+        of_persons: Mapping[str, LevelTable],
+        true: TrueRanks,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
     ) -> Reconciled:
         """Households by size, from the noisy persons by rank and the published persons in households."""
-        areas, largest = self.areas, self.arguments.max_household_size
+        persons, std_devs = self._persons_in_households(of_persons)
+        areas, largest = self.areas, self.largest
         measurer = Measurer(true, self.plan, source, on_measure)
         ranks: list[MeasuredRanks | None] = []
         for depth, level in enumerate(areas.levels):
@@ -323,7 +350,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             most = MAX_EXACT // max(measured.values.size, 1)  # larger values are noise alone; sums must be exact
             values = np.clip(measured.values, -most, most).reshape(len(nodes), -1)
             ranks.append(MeasuredRanks(values, measured.noise))
-        fitted = sizes_given_persons(ranks, persons, areas.first_child)
+        fitted = sizes_given_persons(ranks, persons, areas.first_child, std_devs)
         tables: dict[str, LevelTable] = {}
         released, disagreeing = [], 0
         for depth, made in enumerate(fitted.levels):

@@ -39,13 +39,6 @@ IN_OR_OUTSIDE = ("yes", "no")
 """Its values."""
 
 
-TWO_PARTS = (
-    "release: it is of persons and households, in two parts; give one of them: release.persons or release.households, "
-    "or the folder DIR/persons or DIR/households"
-)
-"""Said where a release is read that has tables of its own."""
-
-
 def area_tables(side: Attribute) -> list[tuple[str, ...]]:
     """For every level of the areas, root first, the table of persons in households and outside.
 
@@ -124,13 +117,14 @@ class HouseholdsRelease(Release):
     def mean(self, level: str = TOTAL, *, alpha: float = 0.1, **options: Any) -> pa.Table:
         """The mean number of members of a household of every area: persons in households ÷ households.
 
-        Its standard deviation is that of the ratio to first order, with the errors of both numbers taken as
-        uncorrelated, and its interval is the mean ± a quantile of the normal distribution times that.
+        Its standard deviation is that of the ratio to first order, and its interval is the mean ± a quantile of the
+        normal distribution times that. Of one person too many in households, a part is in the number of households
+        too: 1 / (K + 1), which is the least that is so, is counted as the covariance of both errors.
 
         Args:
             level: of areas; `"total"`, the default, is all areas together.
             alpha: intervals are to miss the true mean with this probability.
-            options: with any, such as `attribute`, the mean of an attribute of persons: see `Release.mean`.
+            options: with `attribute`, the mean of an attribute of persons: see `Release.mean`.
 
         Returns:
             Path columns; `persons`, those in households, and `households` (int64); `mean`, `std_dev`, `ci_lower` and
@@ -139,7 +133,7 @@ class HouseholdsRelease(Release):
         Raises:
             ValueError: an unknown level, or an `alpha` that is not between 0 and 1.
         """
-        if options:
+        if any(given is not None for given in options.values()):
             return self.persons.mean(level, alpha=alpha, **options)
         from tallytree.release.view.release_view import ReleaseView, published_level
 
@@ -159,7 +153,9 @@ class HouseholdsRelease(Release):
         none = households == 0
         number = np.maximum(households, 1)
         mean = persons / number
-        std_dev = np.hypot(of_persons, mean * of_households) / number
+        part = np.minimum(1 / ((view.largest_size or 0) + 1), 1 / np.maximum(mean, 1))
+        variance = (mean * of_households) ** 2 + of_persons**2 * (1 - 2 * mean * part)
+        std_dev = np.sqrt(np.maximum(variance, 0.0)) / number
         ends = np.maximum(mean - reach * std_dev, np.minimum(mean, 1.0)), mean + reach * std_dev
         columns = {"persons": pa.array(persons), "households": pa.array(households)}
         for column, values in zip(("mean", "std_dev", "ci_lower", "ci_upper"), (mean, std_dev, *ends), strict=True):
@@ -167,12 +163,8 @@ class HouseholdsRelease(Release):
         return decoded(beside_paths(areas, depth, np.arange(size, dtype=np.int64), pa.table(columns)))
 
     def _name(self, given: tuple[str | tuple[str, ...], ...]) -> str:
-        """Refuse to name a table of the whole release, which has none of its own.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(TWO_PARTS)
+        """The name of a table of persons, which is what is derived from by other methods than `mean`."""
+        return self.persons._name(given)
 
     def _in_households(self, depth: int, size: int) -> tuple[Any, Any]:
         """Of every area of a level, the published persons in households and the standard deviation, (areas,) each."""

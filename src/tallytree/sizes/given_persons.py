@@ -63,9 +63,12 @@ class GivenPersons(NamedTuple):
 
 
 def sizes_given_persons(
-    levels: Sequence[MeasuredRanks | None], persons: Sequence[IntArray], first_child: Sequence[IntArray]
+    levels: Sequence[MeasuredRanks | None],
+    persons: Sequence[IntArray],
+    first_child: Sequence[IntArray],
+    of_persons: Sequence[FloatArray] | None = None,
 ) -> GivenPersons:
-    """Estimate households by size at every level, given the exact numbers of persons: post-processing alone.
+    """Estimate households by size at every level, given the numbers of persons: post-processing alone.
 
     docs/explanation/households.md says how.
 
@@ -74,6 +77,7 @@ def sizes_given_persons(
         persons: of each level, int64 (nodes,) ≥ 0; each node's are the sum of its children's.
         first_child: of each level but the last, int64 (nodes + 1,): node i has the children first_child[i] …
             first_child[i + 1] − 1 of the next level, one at least. More are not read.
+        of_persons: of each level, float64 (nodes,), the standard deviations of the errors of `persons`; None for 0.
 
     Returns:
         Households by size that add up over children, and with the persons of every node.
@@ -96,19 +100,20 @@ def sizes_given_persons(
     found: list[HouseholdsBySize] = []
     for depth in range(len(levels)):
         repeats = depth not in depths
-        found.append(found[-1] if repeats else _households(fitted, depths.index(depth)))
+        errors = np.zeros(len(persons[depth])) if of_persons is None else of_persons[depth] ** 2
+        found.append(found[-1] if repeats else _households(fitted, depths.index(depth), errors))
     return GivenPersons(found, fitted.missed)
 
 
-def _households(fitted: persons_tree.RanksOfTree, level: int) -> HouseholdsBySize:
-    """The level's households by size, from its ranks."""
+def _households(fitted: persons_tree.RanksOfTree, level: int, of_persons: FloatArray) -> HouseholdsBySize:
+    """The level's households by size, from its ranks, and the variances of the errors of its persons."""
     ranks = fitted.levels[level].ranks
     k = ranks.shape[1] - 1
     functions = np.zeros((k + 2, k + 1))
     functions[:k, :k] = np.eye(k) - np.eye(k, k=1)
     functions[k, 0] = 1.0
     functions[k + 1, k - 1 :] = k, 1.0
-    std_dev = np.sqrt(fitted.variances(level, functions))
+    std_dev = np.sqrt(fitted.variances(level, functions, of_persons))
     households = -np.diff(ranks[:, :k], axis=1, append=0)
     return HouseholdsBySize(households, ranks[:, k].copy(), std_dev[:, :k], std_dev[:, k], std_dev[:, k + 1])
 

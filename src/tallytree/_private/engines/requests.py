@@ -321,7 +321,7 @@ class FindDefects(_Request):
         ValueError: when it is counted, a missing column, or a file that cannot be read.
     """
 
-    counted: CountRecords | CountGroups | GroupRows
+    counted: CountRecords | CountGroups | CountHouseholds | GroupRows
     most: int
 
     on_unknown = "error"  # so that a column is not refused for its type: its labels are what is looked at
@@ -350,9 +350,9 @@ class FindDefects(_Request):
             db,
             with_every_column(records, self.keys, self.others),
             self.keys,
-            impossible=self.counted.impossible if isinstance(self.counted, CountRecords) else (),
+            impossible=self.counted.impossible if isinstance(self.counted, CountRecords | CountHouseholds) else (),
             most=self.most if named else None,
-            in_one_leaf=isinstance(self.counted, CountGroups),
+            in_one_leaf=isinstance(self.counted, CountGroups | CountHouseholds),
         )
 
 

@@ -31,7 +31,7 @@ UNREADABLE = "no date in a form that is read (2026-03-04, 2026-03, 2026-W10)"
 SPELLED = "an id that is also written in another way (spaces, letter case, leading zeros, decimals)"
 REPEATED, SCATTERED = "more rows of a person than max_contributions ({:,})", "a group in several leaves"
 
-_IDS = ("group", "person")
+_IDS = ("group", "household", "person")
 _SPACES = "' ' || chr(9) || chr(10) || chr(13) || chr(160)"
 _BARE = "ltrim(regexp_replace(lower(trim({}, " + _SPACES + ")), '[.]0+$', ''), '0')"
 """A text without what is often written in different ways."""
@@ -188,14 +188,15 @@ def _of_ids(db: Session, records: Records, *, most: int | None, in_one_leaf: boo
     wanted = [column for column in records.wanted if column.use in _IDS]
     for column, ours in zip(wanted, id_columns(records), strict=True):
         text = f"CAST({ours} AS VARCHAR)"
-        yield from _counted(db, column.name, NO_ID, f"{ours} IS NULL")
+        if column.use != "household":  # of a person who lives in none it is null
+            yield from _counted(db, column.name, NO_ID, f"{ours} IS NULL")
         bare = _BARE.format(text)
         again = f"SELECT {bare} FROM placed WHERE {ours} IS NOT NULL GROUP BY {bare} HAVING count(DISTINCT {text}) > 1"
         yield from _counted(db, column.name, SPELLED, f"{bare} IN ({again})", text)
         if column.use == "person" and most is not None:
             many = f"SELECT {text} FROM placed WHERE {ours} IS NOT NULL GROUP BY {text} HAVING count(*) > {most}"
             yield from _counted(db, column.name, REPEATED.format(most), f"{text} IN ({many})", text)
-        if column.use == "group" and in_one_leaf:
+        if column.use != "person" and in_one_leaf:
             several = f"SELECT {ours} FROM placed GROUP BY {ours} HAVING min(leaf0) <> max(leaf0)"
             yield from _counted(db, column.name, SCATTERED, f"{ours} IN ({several})", text)
 

@@ -66,6 +66,8 @@ class RanksFit(NamedTuple):
     """(nodes, K + 1) the estimate before rounding."""
     spread: FloatArray
     """(nodes, K) the variances of its error in each of the directions."""
+    slope: FloatArray
+    """(nodes, K + 1) by how much the estimate changes if the node has one person more."""
 
 
 class RanksOfTree(NamedTuple):
@@ -78,12 +80,13 @@ class RanksOfTree(NamedTuple):
     missed: int
     """Persons whose rank is another than the parents' first estimates say, as the children's persons cannot have it."""
 
-    def variances(self, level: int, functions: FloatArray) -> FloatArray:
+    def variances(self, level: int, functions: FloatArray, of_persons: FloatArray) -> FloatArray:
         """Of the errors of linear functions of the ranks of each node of a level, with what rounding changed.
 
         Args:
             level: which one.
             functions: (functions, K + 1)
+            of_persons: (nodes,) the variance of the errors of the given persons.
 
         Returns:
             (nodes, functions)
@@ -91,6 +94,7 @@ class RanksOfTree(NamedTuple):
         found = self.levels[level]
         moved = (found.ranks - found.real) @ functions.T
         real = found.spread @ ((functions @ self.directions) ** 2).T
+        real = real + of_persons[:, None] * (found.slope @ functions.T) ** 2
         return np.asarray(real + np.maximum(moved**2, np.minimum(ROUNDING, LATTICE * real)))
 
 
@@ -178,7 +182,8 @@ def _descend(
     ranks = pinned[0].ranks.copy()
     if not pinned[0].nodes[0]:
         round_row(_nearest_row(real[0], weight[0], levels[0].persons[0]), weight[0], levels[0].persons[0], ranks[0])
-    found = [RanksFit(ranks, real, raw[0].variance)]
+    even = np.full(ranks.shape, 1 / ranks.shape[1])  # a person more in measured ranks is a part of one in each
+    found = [RanksFit(ranks, real, raw[0].variance, even)]
     for level, upper, cells, scatter, pins in zip(levels[1:], levels[:-1], raw[1:], scatters, pinned[1:], strict=True):
         above, parent = found[-1], _parents(upper.first_child)
         prior = level.persons[:, None] * scatter.likely
@@ -200,7 +205,9 @@ def _descend(
         at_once = max(1, -(-len(target) // SLICES), LEAST_CELLS // target.shape[1])
         for _ in side_by_side(work, chunks(np.diff(upper.first_child), at_once)):
             pass
-        found.append(RanksFit(ranks, real, spread))
+        whole = above.ranks @ directions
+        expected = (1 - gain) * _quotient(whole, upper.persons[:, None].astype(np.float64))[parent]
+        found.append(RanksFit(ranks, real, spread, expected @ directions.T + even[0]))
     return found
 
 

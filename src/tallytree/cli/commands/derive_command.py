@@ -90,7 +90,7 @@ def ratio(
     """The ratio of two sums."""
 
     def derived(release: Release) -> pa.Table:
-        of_tables = release.statement["statistic"] == "tables"
+        of_tables = release.statement["statistic"] in ("tables", "households")
         first, second = (
             _sum(given, name, of_tables) for given, name in zip((numerator, denominator), _SUMS, strict=True)
         )

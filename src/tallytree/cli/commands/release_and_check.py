@@ -183,7 +183,7 @@ def _show_numbers(
     show_published(console, statement, accuracy={each.level: about(each.half_width or 0) for each in known})
     if errors is None:
         show_line(console, NO_ERRORS_OF_AUTO)
-    elif len(known) < len(errors) and statement["statistic"] != "households":  # these cannot be simulated
+    elif len(known) < len(errors):
         show_line(
             console,
             f"How accurate they will be depends on the data: `{plan} --like PUBLIC` simulates it on public data.",

@@ -16,10 +16,9 @@ from tallytree._measurements import Noise, Statistic
 from tallytree.hierarchy import QUALITY, RESERVED, Hierarchy, Levels, decoded
 from tallytree.product import Product
 from tallytree.release.dense import largest_size
-from tallytree.release.households_release import TWO_PARTS
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
 from tallytree.release.level_tables import ChangedTable, LevelTable, NodeTable, in_slices, read_all
-from tallytree.release.manifest import CONTRIBUTIONS, HOUSEHOLDS, TABLES
+from tallytree.release.manifest import CONTRIBUTIONS, HOUSEHOLDS, PERSONS, TABLES
 from tallytree.release.release import Release
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.layouts import layout_of
@@ -80,7 +79,7 @@ class ReleaseView:
     """A release as it is read.
 
     Attributes:
-        release: the release.
+        release: the release; of persons and households the tables of persons.
         hierarchy: the public tree, for a folder that was written without it.
     """
 
@@ -88,13 +87,9 @@ class ReleaseView:
     hierarchy: Hierarchy | Product | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a release that has no tables of its own.
-
-        Raises:
-            ValueError: a release of persons and households, of which each part is one to read.
-        """
+        """Take the part of persons: households by size have what their own methods tell, and are a release too."""
         if self.statistic == HOUSEHOLDS:
-            raise ValueError(TWO_PARTS)
+            object.__setattr__(self, "release", self.release.parts[PERSONS])  # type: ignore[attr-defined]
 
     @property
     def statement(self) -> Mapping[str, Any]:
