@@ -1,4 +1,4 @@
-"""`tools/check_release.py`: it accepts what tallytree publishes, and finds each thing that is not as stated."""
+"""`tools/check_release.py` finds each number that is not as stated; `tests/checker` has honest and forged releases."""
 
 import ast
 import json
@@ -13,71 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.honest_releases import HONEST, counts
 from helpers.tools import check_release
 
 PROGRAM = Path(check_release.__file__)
-RECORDS = pa.table(
-    {
-        "state": ["A", "A", "B", "B"] * 25,
-        "county": ["x", "y", "x", "z"] * 25,
-        "sex": ["f", "m", "m", "f", "f"] * 20,
-        "who": [f"p{number // 3}" for number in range(100)],
-        "home": [f"{'xyxz'[number % 4]}{'AABB'[number % 4]}{number // 9}" for number in range(100)],
-    }
+KINDS = (
+    *("counts, pld", "counts, zcdp", "counts, paper", "counts, pure", "counts, several records", "counts, distinct"),
+    *("counts, threshold", "counts, auto bound", "flows", "flows, remainder", "tables", "sizes", "sizes, chain"),
+    *("sizes, pure, replaced", "sizes, private maximum"),
 )
-AREAS = tt.Hierarchy.from_table(
-    pa.table({"state": ["A", "A", "B", "B"], "county": ["x", "y", "x", "z"]}), ["state", "county"]
-)
-APPROXIMATE = tt.Budget(epsilon=1, delta=1e-6)
-
-
-def counts(**options):
-    return tt.release_counts(RECORDS, AREAS, **{"budget": APPROXIMATE, "neighboring": "add_remove", **options})
-
-
-def tables(**options):
-    product = tt.Product({"area": AREAS, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
-    given = {"budget": APPROXIMATE, "neighboring": "change_one", "tables": ["state", ("county", "sex")], **options}
-    return tt.release_tables(RECORDS, product, **given)
-
-
-def flows(**options):
-    trips = RECORDS.select(["state", "county"]).rename_columns(["os", "oc"])
-    trips = trips.append_column("ds", pa.array(["A", "B"] * 50)).append_column("dc", pa.array(["x", "z"] * 50))
-    given = {"budget": APPROXIMATE, "neighboring": "add_remove", **options}
-    return tt.release_flows(
-        trips, origins=AREAS, destinations=AREAS, origin=["os", "oc"], destination=["ds", "dc"], **given
-    )
-
-
-def sizes(**options):
-    given = {"budget": tt.Budget(rho=1), "neighboring": "add_remove", "group": "home", "max_group_size": 20, **options}
-    return tt.release_group_sizes(RECORDS, AREAS, **given)
-
-
-MADE = {
-    "counts, pld": counts,
-    "counts, zcdp": lambda: counts(accounting="zcdp"),
-    "counts, paper": lambda: counts(accounting="paper"),
-    "counts, pure": lambda: counts(budget=tt.Budget(epsilon=0.5), neighboring="change_one"),
-    "counts, several records": lambda: counts(max_contributions=3, person="who"),
-    "counts, distinct": lambda: counts(max_contributions=3, person="who", distinct=True),
-    "counts, threshold": lambda: counts(mechanism=tt.counts.StabilityHistogram()),
-    "counts, contributions": lambda: counts(
-        person="who", max_contributions="auto", contributions=tt.Contributions(0.2, 4)
-    ),
-    "flows": flows,
-    "flows, remainder": lambda: flows(unlisted="remainder"),
-    "tables": tables,
-    "sizes": sizes,
-    "sizes, pure, replaced": lambda: sizes(budget=tt.Budget(epsilon=2), neighboring="change_one"),
-    "sizes, private maximum": lambda: sizes(max_group_size=tt.sizes.PrivateMaximum(share=0.1, at_most=50)),
-    "sizes, chain": lambda: sizes(mechanism=tt.sizes.Chain(calibration="valid")),
-    "people": lambda: tt.release_contributions(
-        RECORDS, AREAS, tt.Budget(epsilon=1), neighboring="add_remove", person="who",
-        contributions=tt.Contributions(at_most=4),
-    ),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -87,16 +31,10 @@ def made():
 
     def release(name):
         if name not in found:
-            found[name] = MADE[name]()
+            found[name] = HONEST[name]()
         return found[name]
 
     return release
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MADE)
-def test_what_is_published_is_consistent(name, made, tmp_path):
-    assert check_release.check(made(name).save(tmp_path / "release")).wrong == []
 
 
 def halved(*keys):
@@ -143,11 +81,11 @@ CHANGES = [
     ("counts, pld", halved("budget", "epsilon"), "of a budget of"),
     ("sizes", halved("spent", "rho"), "spent rho"),
     ("counts, threshold", threshold_lowered, "the threshold"),
-    ("counts, contributions", halved("contributions", "noise", "std_dev"), "contributions: std_dev"),
+    ("counts, auto bound", halved("contributions", "noise", "std_dev"), "contributions: std_dev"),
     ("sizes, private maximum", halved("maximum", "spent", "rho"), "maximum: it spends rho"),
-    ("flows", called_private, "the noise came from a seed"),
-    *((name, sensitivity_halved, "sensitivities") for name in MADE if name != "people"),
-    *((name, scale_halved, "it spends") for name in MADE if name != "people"),
+    ("flows", called_private, "private, with its seed"),
+    *((name, sensitivity_halved, "sensitivities") for name in KINDS),
+    *((name, scale_halved, "it spends") for name in KINDS),
     *((name, rates_halved, "true positives") for name in ("counts, pld", "counts, pure", "flows", "tables", "sizes")),
 ]
 
@@ -204,12 +142,16 @@ def negative(values):
         ("flows, remainder", column_changed("count", plus_one), "it is not the sum of"),
         ("tables", column_changed("count", plus_one), "state: it is not the sum of county.sex"),
         ("sizes", column_changed("groups", plus_one), "it is not the sum of county"),
-        ("counts, pld", column_changed("count", negative), "a number is negative"),
-        ("counts, pld", column_changed("count", lambda values: values + 0.5), "a number is no integer"),
+        ("counts, pld", column_changed("count", negative), "negative_numbers: 0, and not 1"),
+        ("counts, pld", column_changed("count", lambda values: values + 0.5), "fractional_numbers: 0, and not 4"),
         ("counts, pld", column_changed("std_dev", negative), "a std_dev is negative"),
         ("counts, pld", lambda folder: (folder / "tables" / "state.parquet").unlink(), "there is no such file"),
-        ("counts, pld", lambda folder: append(folder / "tables" / "state.parquet"), "another digest"),
-        ("counts, pld", lambda folder: replace(folder / "release.json", '"add_remove"', '"change_one"'), "another dig"),
+        ("counts, pld", lambda folder: append(folder / "tables" / "state.parquet"), "state.parquet: digest"),
+        (
+            "counts, pld",
+            lambda folder: replace(folder / "release.json", '"add_remove"', '"change_one"'),
+            "release.json: digest",
+        ),
     ],
 )
 def test_a_changed_file_is_found(name, damage, says, made, tmp_path):
@@ -229,7 +171,7 @@ def replace(path, old, new):
 
 def run(*arguments):
     done = subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
+    return done.returncode, "".join(line for line in done.stdout.splitlines(True) if "no folder shows: " not in line)
 
 
 @pytest.mark.slow
@@ -239,14 +181,14 @@ def test_the_ledgers_entry_is_compared(tmp_path):
     folder = release.save(tmp_path / "release")
     assert run(folder, "--ledger", ledger.path) == (0, "consistent with its statement\n")
     assert run(folder) == (0, "not checked: the ledger's entry (give --ledger)\nconsistent with its statement\n")
-    assert run(counts().save(tmp_path / "unrecorded"), "--ledger", ledger.path)[1].startswith("WRONG: ledger: the stat")
+    assert "was recorded in none" in run(counts().save(tmp_path / "unrecorded"), "--ledger", ledger.path)[1]
     for missing in ([tmp_path / "nowhere"], [folder, "--ledger", tmp_path / "no.db"]):
         status, said = run(*missing)
-        assert (status, said.count("\n"), said.startswith("cannot be read: ")) == (2, 1, True)
+        assert (status, said.count("WRONG: "), "cannot be read: " in said) == (1, 1, True)
     other = counts(ledger=tt.ledger.Ledger(tmp_path / "other.db"), dataset="people")
     assert other.statement["release"]["id"] != release.statement["release"]["id"]
     status, said = run(folder, "--ledger", tmp_path / "other.db")
-    assert (status, said) == (1, "WRONG: ledger: 0 entries of this release, and not 1\n")
+    assert (status, said) == (1, "WRONG: ledger: entries of this release: 0, and not 1\n1 findings\n")
 
 
 @pytest.mark.parametrize(("old", "new"), [('"epsilon":"', '"epsilon":"1/'), ('"number":1', '"number":2')])
@@ -266,6 +208,7 @@ def test_an_entry_with_less_than_was_spent_is_found():
     rho = sum(each.rho for each in measured)
     entry = {
         "dataset": "people", "statistic": "counts", "plan": statement["release"]["plan"], "run": None,
+        "mechanism": "LeastSquares",
         "max_contributions": 1, "epsilon": "1", "delta": "1/1000000", "rho": str(rho),
     }  # fmt: skip
     for name, amount in (("epsilon", "9/10"), ("delta", "1/2000000"), ("rho", str(rho * 9 / 10))):

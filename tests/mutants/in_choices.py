@@ -115,7 +115,7 @@ MUTANTS = [
     ),
     fault(
         "sizes that are not cut to K",
-        "tests/private/tabulate/test_statements.py::test_stated_sizes_are_cut_at_both_ends",
+        "tests/private/tabulate/test_statements.py::test_stated_groups_by_leaf_and_size",
         'size = "greatest(least(v0, $largest), $smallest)"',
         'size = "greatest(least(v0, $largest + 1), $smallest)"',
     ),

@@ -146,17 +146,6 @@ def test_stated_groups_by_leaf_and_size(data: st.DataObject, few: int, drop: boo
         assert list(zip(cells, found.groups.tolist(), strict=True)) == sorted((+oracle).items())
 
 
-@pytest.mark.parametrize("few", WAYS)
-def test_stated_sizes_are_cut_at_both_ends(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "FEW_CELLS", few)
-    areas = Hierarchy.from_values("town", ["x", "y"])
-    table = pa.table({"town": ["x", "x", "x", "x", "y"], "s": [0, 1, 3, 4, 9], "n": [1, 2, 4, 8, 16]})
-    key = LeafKey(areas, ("town",))
-    found = Local().tabulate(table, GroupRows(key, size="s", groups="n", smallest=1, largest=3))
-    cells = zip(found.leaves.tolist(), found.sizes.tolist(), found.groups.tolist(), strict=True)
-    assert list(cells) == [(0, 1, 3), (0, 3, 12), (1, 3, 16)]
-
-
 @given(st.data(), st.booleans())
 @relaxed
 def test_groups_of_members(data: st.DataObject, drop: bool) -> None:
