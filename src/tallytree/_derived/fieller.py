@@ -17,7 +17,7 @@ them where the noise is small: half a unit is added to it, as to the intervals o
 then misses. So an end that lies away from 0 is infinite up to 2q standard deviations, and from 3q on it is Fieller's.
 Between these, with r = (|d| − ½) / √v_d, it is Fieller's with the quantile r − 2(r − 2q)² / q in place of q. This falls
 from 2q to q so late that of the ends that are given, for a D of 0.7 standard deviations or more, at least 87 % hold
-(90 % intervals). Of smaller D, at most 0.3 % have such an end.
+(90 % intervals). Of smaller D, at most 0.4 % have such an end.
 
 The standard deviation of n / d is √(v_n − 2θc + θ²v_d) / |d|, to first order. It is null where the 90 % interval has
 such an infinite end.
