@@ -16,8 +16,8 @@ WEAK = (
 def spec(tmp_path, monkeypatch):
     """The path of a spec with this budget."""
     towns = pa.table({"town": ["x", "y"]})
-    for name in ("towns", "people"):
-        pq.write_table(towns, tmp_path / f"{name}.parquet")
+    pq.write_table(towns, tmp_path / "towns.parquet")
+    pq.write_table(pa.concat_tables([towns] * 500), tmp_path / "people.parquet")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
 
