@@ -308,7 +308,7 @@ def storms() -> Flows:
 def baseball() -> Flows:
     """Players of baseball: some 17,000 of their team, by league, from a season to the next one they played in."""
     played = _rdata("plyr", "baseball")
-    played = played.sort_values(["id", "year", "stint"], key=lambda each: each if each.name == "id" else each.astype(int))
+    played = played.astype({"year": int, "stint": int}).sort_values(["id", "year", "stint"])
     played = played.drop_duplicates(["id", "year"]).rename(columns={"lg": "league"})
     return _one_to_the_next(played, ["id"], ["league", "team"])
 

@@ -148,6 +148,8 @@ def areas_at_random(leaves: Any, levels: list[str], random: Any) -> dict[str, An
                 found[f"{number} of {side}"] = rows.assign(area=np.arange(len(rows)) % areas)
         for kind, nodes in (("pairs above", above), ("pairs of leaves", leaves)):
             areas = min(most, len(nodes) ** 2 // number)
+            if not areas:
+                continue
             origin, destination = np.divmod(random.permutation(len(nodes) ** 2)[: areas * number], len(nodes))
             sides = [
                 nodes.iloc[each].add_prefix(f"{side}_").reset_index(drop=True)

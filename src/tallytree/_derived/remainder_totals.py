@@ -1,26 +1,32 @@
-"""Sums over areas of a release with rows that say how much is not listed, and their intervals.
+"""Sums over areas of a release whose cells are listed by their measurements, and the intervals of these sums.
 
-What is not listed of a node lies somewhere below it. Where all of the node lies in the area it counts whole. Where the
-area cuts through the node, between none of it and all of it counts. So the published numbers give two sums, a lower and
-an upper one.
+The published sums would not do: a cell is listed where its noise was positive, and what was dropped is nowhere, or in a
+row that says how much is not listed below a node. What is not listed of a node that an area cuts through lies in the
+area or outside.
 
-The noise is that of the measurements. Published numbers would not do: a cell is listed where its noise was positive. A
-node is measured if its parent was kept, and its own noise has no part in that. So the measurements of the topmost
-measured nodes that lie in the area as a whole add up to a number whose error is 0 on average, and whose variance is the
-sum of theirs. An area may also have a part of nodes that were measured and whose children were not. Their measurements
-are added for the upper end. The interval of these numbers is extended to the two published sums, which hold what is
-left of many such nodes. `benchmarks/unlisted.py --totals` says how often intervals hold the true sum.
+So intervals come from the measurements. A node is measured if its parent was kept, and its own noise has no part in
+that. The measurements of the topmost measured nodes that lie in an area as a whole add up to a number whose error is 0
+on average, and whose variance is the sum of theirs. It is the lower end, less that noise: the area may also have a part
+of nodes that were measured and whose children were not, and nobody knows which part. The upper end has all of them.
+
+These nodes were left out because their noise was negative, so their measurements add up to too little. A node with the
+number T is left out if its noise is below t − T, where t is the number from which on its family is kept. What its noise
+lacks then depends on how often its measurement is near t: of Gaussian noise it is the variance times the density of the
+measurement at t. So each measurement near t, of a node that was left out or not, adds something to the sum
+(`_missing_noise`), whose error is then 0 on average, or above, whatever the nodes have. `benchmarks/unlisted.py
+--totals` says how often intervals hold the true sum.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, NumberArray
 from tallytree._measurements import Noise, Statistic
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
@@ -47,22 +53,26 @@ class MeasuredSums:
     """Sums of measurements, one for each area.
 
     Attributes:
-        total: int64 (areas,).
+        total: float64 (areas,).
         variance: float64 (areas,), of the noise of each sum.
     """
 
-    total: IntArray
+    total: FloatArray
     variance: FloatArray
 
     @classmethod
     def nothing(cls, areas: int) -> MeasuredSums:
         """Sums of no measurement."""
-        return cls(np.zeros(areas, dtype=np.int64), np.zeros(areas))
+        return cls(np.zeros(areas), np.zeros(areas))
 
-    def add(self, of_area: IntArray, values: IntArray, variance: float) -> None:
-        """Add measurements of one variance to the sums of areas."""
+    def add(self, of_area: IntArray, values: NumberArray, variance: float | FloatArray) -> None:
+        """Add measurements, of one variance or of one each, to the sums of areas."""
         np.add.at(self.total, of_area, values)
         np.add.at(self.variance, of_area, variance)
+
+    def ends(self, alpha: float) -> tuple[IntArray, IntArray]:
+        """Lower and upper ends of intervals for what was measured: int64 (areas,) each."""
+        return interval(np.rint(self.total).astype(np.int64), np.sqrt(self.variance), alpha, LevelErrors())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +80,13 @@ class RemainderSums:
     """The sums of areas.
 
     Attributes:
-        lower: int64 (areas,), what is listed in the area, and what is not listed of nodes that lie in it as a whole.
-        upper: int64 (areas,), that and all that is not listed of nodes that the area cuts through.
-        count: int64 (areas,), between the two: of these nodes the share of their leaves that may have it.
+        count: int64 (areas,), what is listed in the area, and what is not listed of nodes that lie in it as a whole; of
+            nodes that it cuts through the share of their leaves that may have it.
         inside: of the nodes that lie in the area as a whole.
         reached: of these, and of nodes without measured children that the area cuts through.
         complete: bool (areas,), whether the former are all of the area.
     """
 
-    lower: IntArray
-    upper: IntArray
     count: IntArray
     inside: MeasuredSums
     reached: MeasuredSums
@@ -91,9 +98,8 @@ class RemainderSums:
         Args:
             alpha: the interval is to miss the true sum with this probability.
         """
-        lower, _ = interval(self.inside.total, np.sqrt(self.inside.variance), alpha, LevelErrors())
-        _, upper = interval(self.reached.total, np.sqrt(self.reached.variance), alpha, LevelErrors())
-        return np.minimum(lower, self.lower), np.maximum(upper, self.upper)
+        lower, upper = self.inside.ends(alpha)[0], self.reached.ends(alpha)[1]
+        return np.minimum(lower, self.count), np.maximum(upper, self.count)
 
 
 def sums_with_remainders(
@@ -102,7 +108,7 @@ def sums_with_remainders(
     """The sums of a release over areas.
 
     Args:
-        view: of a release whose tables have rows that say how much is not listed.
+        view: of a release whose cells are listed by their measurements.
         areas: the areas.
         noise: statistic and noise of every measured level; without the root where the total is public.
 
@@ -112,11 +118,9 @@ def sums_with_remainders(
     tree = areas.tree
     listed = [_rows(view, tree, depth, depth) for depth in range(len(tree.levels))]
     bottom = len(tree.levels) - 1
-    lower, upper = (np.zeros(len(areas), dtype=np.int64) for _ in range(2))
     expected = np.zeros(len(areas))
     places, of_area, _ = areas.shares(bottom, listed[bottom].nodes)
-    for each in (lower, upper, expected):
-        np.add.at(each, of_area, listed[bottom].numbers[places])
+    np.add.at(expected, of_area, listed[bottom].numbers[places])
     for depth in range(bottom):
         left = _rows(view, tree, bottom, depth)
         if not len(left.nodes):
@@ -126,11 +130,8 @@ def sums_with_remainders(
         whole = inside == leaves[places]
         free_inside, free = _without_listed(areas, depth, left.nodes, listed[depth + 1].nodes, places, of_area)
         share = np.where(whole, 1.0, (inside - free_inside) / np.maximum(leaves - free, 1)[places])
-        numbers = left.numbers[places]
-        np.add.at(lower, of_area, numbers * whole)
-        np.add.at(upper, of_area, numbers)
-        np.add.at(expected, of_area, numbers * share)
-    return RemainderSums(lower, upper, np.rint(expected).astype(np.int64), *_measured(view, areas, noise))
+        np.add.at(expected, of_area, left.numbers[places] * share)
+    return RemainderSums(np.rint(expected).astype(np.int64), *_measured(view, areas, noise))
 
 
 def _without_listed(
@@ -162,12 +163,12 @@ def _measured(
     tree = areas.tree
     inside, cut = MeasuredSums.nothing(len(areas)), MeasuredSums.nothing(len(areas))
     leaves_inside = np.zeros(len(areas), dtype=np.int64)
-    above = _MeasuredNodes(0, _NONE, _NONE, 0.0, _NONE, _NONE)
+    above = _MeasuredNodes(0, _NONE, _NONE, _NONE, None, _NONE, _NONE)
     for depth, level in enumerate(tree.levels):
         if level in noise:
-            found, law = _measurements(view, tree, depth), noise[level][1].variance
+            found, law = _measurements(view, tree, depth), noise[level][1]
         elif depth == 0:  # the total is public
-            found, law = _rows(view, tree, 0, 0), 0.0
+            found, law = _rows(view, tree, 0, 0), None
         else:
             continue
         order = np.argsort(found.nodes)
@@ -175,14 +176,14 @@ def _measured(
         parents = nodes
         for step in range(depth, above.depth, -1):
             parents = tree.parents(step, parents)
-        above.add_cut(cut, np.setdiff1d(above.nodes, parents), len(areas))
+        above.add_cut(cut, np.isin(above.nodes, parents), len(areas))
         places, of_area, leaves = areas.shares(depth, nodes)
         whole = leaves == areas.leaves_below(depth, nodes)[places]
         pairs = places * len(areas) + of_area
         topmost = whole & ~np.isin(np.searchsorted(above.nodes, parents)[places] * len(areas) + of_area, above.inside)
-        inside.add(of_area[topmost], values[places[topmost]], law)
+        inside.add(of_area[topmost], values[places[topmost]], law.variance if law else 0.0)
         np.add.at(leaves_inside, of_area[topmost], leaves[topmost])
-        above = _MeasuredNodes(depth, nodes, values, law, pairs[whole], pairs[~whole])
+        above = _MeasuredNodes(depth, nodes, values, parents, law, pairs[whole], pairs[~whole])
     reached = MeasuredSums(inside.total + cut.total, inside.variance + cut.variance)
     return inside, reached, leaves_inside == areas.leaves
 
@@ -195,7 +196,8 @@ class _MeasuredNodes:
         depth: the level.
         nodes: int64 (n,).
         values: int64 (n,), their measurements.
-        variance: of the noise.
+        parents: int64 (n,), the parent of each in the measured level above.
+        noise: of the measurements; None where they are exact.
         inside: pairs of a node and an area that has all of it, ascending: the node's place · areas + the area.
         cut: pairs of a node and an area that has a part of it.
     """
@@ -203,15 +205,49 @@ class _MeasuredNodes:
     depth: int
     nodes: IntArray
     values: IntArray
-    variance: float
+    parents: IntArray
+    noise: Noise | None
     inside: IntArray
     cut: IntArray
 
-    def add_cut(self, sums: MeasuredSums, nodes: IntArray, areas: int) -> None:
-        """Add the measurements of those of some nodes that areas cut through."""
+    def add_cut(self, sums: MeasuredSums, kept: BoolArray, areas: int) -> None:
+        """Add the nodes that areas cut through and whose children were not measured; which others `kept` says."""
+        if self.noise is None or kept.all():
+            return
         place, of_area = np.divmod(self.cut, areas)
-        here = np.isin(place, np.searchsorted(self.nodes, nodes))
-        sums.add(of_area[here], self.values[place[here]], self.variance)
+        gone = ~kept[place]
+        sums.add(of_area[gone], self.values[place[gone]], self.noise.variance)
+        missing = _missing_noise(self.noise, self._from_end(kept))[place]
+        sums.add(of_area, missing, missing**2)
+
+    def _from_end(self, kept: BoolArray) -> FloatArray:
+        """How many integers each measurement is from the end of those that are left out of its family, float64 (n,).
+
+        The last of them and the first of those that are kept are at 1. Infinite in families that were kept whole.
+        """
+        parents, family = np.unique(self.parents, return_inverse=True)
+        most, least = np.full(len(parents), -np.inf), np.full(len(parents), np.inf)
+        np.maximum.at(most, family[~kept], self.values[~kept])
+        np.minimum.at(least, family[kept], self.values[kept])
+        above = self.values - np.floor((most + least - 1) / 2)[family]
+        return np.maximum(above, 1 - above)
+
+
+def _missing_noise(noise: Noise, distances: FloatArray) -> FloatArray:
+    """What measurements at these distances from the end of those that are left out stand for, float64 (n,).
+
+    Over all measurements of a node, its mean is what the noise lacks where the node is left out, or more. Of discrete
+    Laplace noise it is exactly that, and of discrete Gaussian noise where T is the last number that is left out or the
+    next one: the same for all measurements within half a standard deviation.
+    """
+    scale = float(noise.scale)
+    if noise.distribution == "discrete_laplace":
+        return np.asarray(np.exp(-distances / scale) / -math.expm1(-1 / scale))
+    short = min(scale, 100.0)  # beyond, heights are in proportion to the scale
+    n, near = np.arange(math.ceil(12 * short) + 2), max(1, round(short / 2))
+    mass = np.exp(-0.5 * (n / short) ** 2)
+    height = scale / short * (n * mass).sum() / (mass[:near].sum() + mass[1 : near + 1].sum())
+    return np.where(distances <= max(1, round(scale / 2)), height, 0.0)
 
 
 def _rows(view: ReleaseView, tree: Hierarchy | Product, table: int, depth: int) -> Numbered:

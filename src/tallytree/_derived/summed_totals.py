@@ -26,7 +26,6 @@ class Totals:
         unbiased: float64 (n,), an estimate before x ≥ 0 and rounding; None where there is none of all areas.
         errors: what else is known of the errors.
         remainders: the sums in place of these, where cells are listed by their measurements.
-        releases: how many releases these are the totals of.
     """
 
     columns: Mapping[str, Any]
@@ -35,13 +34,12 @@ class Totals:
     unbiased: FloatArray | None = None
     errors: LevelErrors = field(default_factory=LevelErrors)
     remainders: RemainderSums | None = None
-    releases: int = 1
 
     @classmethod
-    def of_remainders(cls, names: Mapping[str, Any], sums: RemainderSums, releases: int = 1) -> Totals:
+    def of_remainders(cls, names: Mapping[str, Any], sums: RemainderSums) -> Totals:
         """Totals where cells are listed by their measurements."""
         std_dev = np.sqrt(sums.inside.variance)
-        return cls({**names, "count": sums.count}, sums.count, std_dev, remainders=sums, releases=releases)
+        return cls({**names, "count": sums.count}, sums.count, std_dev, remainders=sums)
 
     def table(self, alpha: float) -> pa.Table:
         """The totals with their standard deviations, and intervals at `alpha`; without these where they are unknown."""
@@ -53,18 +51,9 @@ class Totals:
         return pa.table(columns | {"std_dev": pa.array(self.std_dev, mask=mask), "ci_lower": lower, "ci_upper": upper})
 
     def ends(self, alpha: float) -> tuple[IntArray, IntArray]:
-        """Lower and upper ends of intervals for the true totals: int64 (n,) each.
-
-        The upper ends of `RemainderSums` add the measurements of nodes whose children were not measured. These were not
-        kept because their noise was negative, as it was in each of several releases. So of several releases the upper
-        ends are also at least those of the nodes that lie in the areas as a whole, whose noise is 0 on average.
-        """
+        """Lower and upper ends of intervals for the true totals: int64 (n,) each."""
         if self.remainders is not None:
-            lower, upper = self.remainders.ends(alpha)
-            if self.releases > 1:
-                inside = self.remainders.inside
-                upper = np.maximum(upper, interval(inside.total, np.sqrt(inside.variance), alpha, LevelErrors())[1])
-            return lower, upper
+            return self.remainders.ends(alpha)
         std_dev = np.zeros(len(self.numbers)) if self.std_dev is None else self.std_dev
         if self.unbiased is None:
             return interval(self.numbers, std_dev, alpha, self.errors)
@@ -80,7 +69,7 @@ def added(several: Sequence[Totals], names: Mapping[str, Any]) -> Totals:
     parts = [each.remainders for each in several]
     if all(part is not None for part in parts):
         sums = reduce(_both, [part for part in parts if part is not None])
-        return Totals.of_remainders(names, sums, len(several))
+        return Totals.of_remainders(names, sums)
     if any(part is not None for part in parts):
         raise ValueError(
             "releases: some list only cells that were measured as large, others list all; add up releases of one kind"
@@ -97,7 +86,7 @@ def added(several: Sequence[Totals], names: Mapping[str, Any]) -> Totals:
         min(rounds, default=None), _root(upward) if rounds else 0.0, sum(each.errors.rounding for each in several)
     )
     middle = np.sum(unbiased, axis=0) if len(unbiased) == len(several) else None
-    return Totals(columns, count, _root(deviations), middle, errors, releases=len(several))
+    return Totals(columns, count, _root(deviations), middle, errors)
 
 
 def _root(deviations: Sequence[FloatArray]) -> FloatArray:
@@ -108,8 +97,6 @@ def _root(deviations: Sequence[FloatArray]) -> FloatArray:
 def _both(first: RemainderSums, second: RemainderSums) -> RemainderSums:
     """The sums of two releases together."""
     return RemainderSums(
-        first.lower + second.lower,
-        first.upper + second.upper,
         first.count + second.count,
         _measured(first.inside, second.inside),
         _measured(first.reached, second.reached),
