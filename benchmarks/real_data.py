@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import real_sets
+import unlisted
 
 import tallytree as tt
 
@@ -88,7 +89,7 @@ def measured_counts(name: str, epsilon: float, option: str, runs: int) -> Iterat
 
 
 def measured_flows(name: str, epsilon: float, option: str, runs: int) -> Iterator[Row]:
-    """As `measured_tables`, for flows: all pairs, and (where intervals are) the listed ones alone.
+    """As `measured_tables`, for flows: all pairs, and (where intervals are) the listed ones alone; totals of areas.
 
     Option is `default` (`LeastSquares(sparsity="auto")`), `zero` (`LeastSquares()`) or `remainder`
     (`unlisted="remainder"`).
@@ -103,6 +104,7 @@ def measured_flows(name: str, epsilon: float, option: str, runs: int) -> Iterato
     origin, destination = ([f"{side}_{level}" for level in levels] for side in ("origin", "destination"))
     found: dict[str, list[Errors]] = {}
     chances: dict[str, list[Errors]] = {}
+    totalled = unlisted.areas_at_random(areas.astype(str), levels, np.random.default_rng(0))
     for run in range(runs):
         release = tt.release_flows(
             trips, origins=tree, destinations=tree, origin=origin, destination=destination,
@@ -117,9 +119,11 @@ def measured_flows(name: str, epsilon: float, option: str, runs: int) -> Iterato
             found.setdefault(level, []).append(made)
             if listed:
                 found.setdefault(f"{level}, listed", []).append(listed)
+        for kind, table in totalled.items():
+            found.setdefault(f"totals of {kind}", []).append(_total_errors(release, table, trips))
     about = {"statistic": "flows", "data": name, "epsilon": epsilon, "option": option, "runs": runs}
     for row in _rows(about, found):
-        known = [each for each in chances[row["table"].removesuffix(", listed")] if each]
+        known = [each for each in chances.get(row["table"].removesuffix(", listed"), ()) if each]
         yield row | ({"chances": _chances(known)} if known and row["class"] == "all" else {})
 
 
@@ -236,6 +240,22 @@ def _listed_errors(
     if here.all() and not len(unlisted):
         return found | listed
     return found | {f"listed {key}": each for key, each in listed.items()}
+
+
+def _total_errors(release: tt.Release, table: pd.DataFrame, trips: pd.DataFrame) -> Errors:
+    """As `_errors`, of `release.total` over areas; what is stated is the width of the interval, as a deviation."""
+    made = release.total(table, by="area", alpha=ALPHA).to_pandas().set_index("area")
+    shared = [column for column in table.columns if column != "area"]
+    inside = trips.astype(dict.fromkeys(shared, str)).merge(table, on=shared)
+    true = inside.groupby("area")["count"].sum().reindex(made.index, fill_value=0).to_numpy()
+    width = (made["ci_upper"] - made["ci_lower"]).to_numpy()
+    return {
+        "true": true,
+        "error": made["count"].to_numpy() - true,
+        "stated": width / 3.29,
+        "held": ((made["ci_lower"] <= true) & (true <= made["ci_upper"])).to_numpy(),
+        "width": width,
+    }
 
 
 def _tail_errors(release: tt.Release, level: str, groups: pd.DataFrame, levels: Sequence[str]) -> Errors:

@@ -7,7 +7,8 @@ published 0, so publishing nothing has 1. All mechanisms of a run are given the 
 histogram. That has a budget whose leaves-only Gaussian noise is that of the leaves here; with `--pure`, the leaves' ε.
 
 `--totals` shows instead how often 90 % intervals of `release.total` over areas that are chosen at random hold the true
-sum: all that leaves or reaches leaves of the areas' hierarchy, and flows between nodes one level above (pairs).
+sum, of default flows and with `"remainder"`: all that leaves or reaches leaves of the areas' hierarchy, and flows
+between nodes one level above (pairs). `width` is the mean width over that of ± 1.645 root mean square errors.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ def data_set(name: str) -> tuple[Any, Any, list[str]]:
     """Trips, the areas' leaves, and their levels."""
     if name == "day":
         return made_day()
-    if name == "flights":
+    if name in ("flights", "storms", "baseball"):
         import real_sets
 
-        return real_sets.trips_of_2001(["state", "airport"])
+        return real_sets.FLOWS["flights of 2001, states" if name == "flights" else name]()
     if name == "italy":
         from tallytree.datasets import italy
 
@@ -167,30 +168,33 @@ def totals(name: str, data: Any, epsilon: float, runs: int, pure: bool) -> None:
     tree = tt.Hierarchy.from_table(leaves.astype(str), levels=levels)
     options = {side: [f"{side}_{level}" for level in levels] for side in ("origin", "destination")}
     tables = areas_at_random(leaves, levels, np.random.default_rng(0))
-    found: dict[str, list[list[float]]] = {}
-    for seed in range(runs):
-        release = tt.release_flows(
-            trips, origins=tree, destinations=tree, **options, neighboring="add_remove", count="count", seed=seed,
-            budget=tt.Budget(epsilon=epsilon) if pure else tt.Budget(epsilon=epsilon, delta=DELTA),
-            unlisted="remainder",
-        )  # fmt: skip
-        for kind, table in tables.items():
-            made = release.total(table, by="area").to_pandas().set_index("area")
-            shared = [column for column in table.columns if column != "area"]
-            true = trips.merge(table, on=shared).groupby("area")["count"].sum().reindex(made.index).fillna(0)
-            held = (made["ci_lower"] <= true) & (true <= made["ci_upper"])
-            width, off = made["ci_upper"] - made["ci_lower"], np.abs(made["count"] - true)
-            known = made["std_dev"].notna()
-            found.setdefault(kind, []).append(
-                [len(true), true.median(), held.mean(), width.median(), off.median(), known.mean()]
+    for unlisted in ("zero", "remainder"):
+        found: dict[str, list[list[float]]] = {}
+        for seed in range(runs):
+            release = tt.release_flows(
+                trips, origins=tree, destinations=tree, **options, neighboring="add_remove", count="count", seed=seed,
+                budget=tt.Budget(epsilon=epsilon) if pure else tt.Budget(epsilon=epsilon, delta=DELTA),
+                unlisted=unlisted,
+            )  # fmt: skip
+            for kind, table in tables.items():
+                made = release.total(table, by="area").to_pandas().set_index("area")
+                shared = [column for column in table.columns if column != "area"]
+                true = trips.merge(table, on=shared).groupby("area")["count"].sum().reindex(made.index).fillna(0)
+                held = (made["ci_lower"] <= true) & (true <= made["ci_upper"])
+                width, off = made["ci_upper"] - made["ci_lower"], made["count"] - true
+                known = made["std_dev"].notna()
+                found.setdefault(kind, []).append(
+                    [len(true), true.mean(), held.mean(), width.mean(), (off**2).mean(), known.mean()]
+                )
+        for kind, rows in found.items():
+            areas, true, held, width, squares, known = np.mean(rows, axis=0)
+            error = np.std([row[2] for row in rows], ddof=1) / len(rows) ** 0.5
+            root = max(squares**0.5, 1e-9)
+            print(
+                f"| {name} | {epsilon} | {unlisted} | {kind} | {areas:.0f} | {true:,.0f} | {held:.1%} ± {error:.1%} |"
+                f" {width:,.0f} | {root:,.1f} | {width / (3.29 * root):.1f} | {known:.0%} |",
+                flush=True,
             )
-    for kind, rows in found.items():
-        areas, true, held, width, off, known = np.mean(rows, axis=0)
-        print(
-            f"| {name} | {epsilon} | {kind} | {areas:.0f} | {true:,.0f} | {held:.1%} | {width:,.0f} | {off:,.0f} |"
-            f" {known:.0%} |",
-            flush=True,
-        )
 
 
 def parser_of(doc: str | None) -> argparse.ArgumentParser:
@@ -217,8 +221,8 @@ def main() -> None:
     parser.add_argument("--totals", action="store_true")
     given = parser.parse_args()
     heading = (
-        "| data | ε | areas | number | median true sum | held | median width | median error of count |"
-        " std_dev is known |\n|" + " --- |" * 9
+        "| data | ε | unlisted | areas | number | mean true sum | held | mean width | root mean square error |"
+        " width | std_dev is known |\n|" + " --- |" * 11
     )
     print(heading if given.totals else (
         "| data | ε | κ = 0 | auto | stability | remainder | ÷ least, leaves | ÷ least, worst level above |"

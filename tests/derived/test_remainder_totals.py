@@ -160,7 +160,7 @@ def test_intervals_hold_nine_sums_in_ten_and_would_not_with_half_of_the_noise():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unlisted", ["least_squares", "remainder"])
+@pytest.mark.parametrize("unlisted", ["zero", "remainder"])
 def test_intervals_hold_nine_sums_in_ten_where_most_flows_were_dropped(unlisted):
     """30 releases of 5 areas by either side: coverage is known to 2.5 points. Before, 0.8 of the intervals held."""
     areas = towns_of(5, 4)
@@ -168,18 +168,38 @@ def test_intervals_hold_nine_sums_in_ten_where_most_flows_were_dropped(unlisted)
     held = {"from": [], "to": []}
     for seed in range(30):
         table = trips(seed, pairs=120, mean=25.0, areas=areas)
-        options = {} if unlisted == "least_squares" else {"unlisted": unlisted}
         release = tt.release_flows(
             table, **sides_of(areas), neighboring="add_remove", count="count", budget=tt.Budget(rho=0.01), seed=seed,
-            **options,
+            unlisted=unlisted,
         )  # fmt: skip
         for side, found in held.items():
-            made = release.total(towns.rename(columns=lambda each: each if each == "area" else f"{side}_{each}"),
-                                 by="area").to_pandas().set_index("area")  # fmt: skip
+            named = towns.rename(columns={"state": f"{side}_state", "town": f"{side}_town"})
+            made = release.total(named, by="area").to_pandas().set_index("area")
             where = table.merge(towns, left_on=f"{side}_town", right_on="town")
             true = where.groupby("area")["count"].sum().reindex(made.index.astype(int), fill_value=0).to_numpy()
             found += [*((made["ci_lower"] <= true) & (true <= made["ci_upper"]))]
     assert all(np.mean(found) >= 0.87 for found in held.values()), {k: np.mean(v) for k, v in held.items()}
+
+
+@pytest.mark.slow
+def test_intervals_hold_where_all_families_are_small():
+    """Pairs of 16 towns by halves: an end of a family depends on one sibling. 20 releases; before, 0.83 held."""
+    towns = pd.DataFrame({f"half{depth}": np.arange(16) >> (3 - depth) for depth in range(4)}).astype(str)
+    tree = tt.Hierarchy.from_table(towns, levels=[*towns])
+    flows = [(side, [f"{side}_{level}" for level in towns]) for side in ("origin", "destination")]
+    held = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sides = [towns.iloc[rng.choice(16, 60)].reset_index(drop=True).add_prefix(f"{side}_") for side, _ in flows]
+        table = sides[0].join(sides[1]).assign(count=rng.geometric(0.03, 60))
+        release = tt.release_flows(
+            table, origins=tree, destinations=tree, **dict(flows), neighboring="add_remove", count="count", seed=seed,
+            budget=tt.Budget(rho=0.02),
+        )  # fmt: skip
+        made = release.total(towns.add_prefix("origin_").assign(area=towns["half3"]), by="area").to_pandas()
+        true = table.groupby("origin_half3")["count"].sum().reindex(made["area"], fill_value=0).to_numpy()
+        held += [*((made["ci_lower"] <= true) & (true <= made["ci_upper"]))]
+    assert np.mean(held) >= 0.87, np.mean(held)
 
 
 def test_the_command_says_what_a_total_has_of_what_is_not_listed(tmp_path):

@@ -13,8 +13,10 @@ These nodes were left out because their noise was negative, so their measurement
 number T is left out if its noise is below t − T, where t is the number from which on its family is kept. What its noise
 lacks then depends on how often its measurement is near t: of Gaussian noise it is the variance times the density of the
 measurement at t. So each measurement near t, of a node that was left out or not, adds something to the sum
-(`_missing_noise`), whose error is then 0 on average, or above, whatever the nodes have. `benchmarks/unlisted.py
---totals` says how often intervals hold the true sum.
+(`_missing_noise`), whose error is then 0 on average, or above, whatever the nodes have. Where all families are small
+there is no such number of a family. There the upper end is the total less the topmost measured nodes that lie outside
+as a whole: an error of 0 on average too, and a larger variance. `benchmarks/unlisted.py --totals` says how often
+intervals hold the true sum.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import node_numbers
 
 _NONE = np.empty(0, dtype=np.int64)
+
+SMALL = 8
+"""In families of at most so many children, whether one is kept depends much on what was measured of its siblings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +166,8 @@ def _measured(
     The parent of every measured node was measured, and all children of a node were or none.
     """
     tree = areas.tree
-    inside, cut = MeasuredSums.nothing(len(areas)), MeasuredSums.nothing(len(areas))
+    inside, cut, outside = (MeasuredSums.nothing(len(areas)) for _ in range(3))
+    largest, root = 0, (0, 0.0)
     leaves_inside = np.zeros(len(areas), dtype=np.int64)
     above = _MeasuredNodes(0, _NONE, _NONE, _NONE, None, _NONE, _NONE)
     for depth, level in enumerate(tree.levels):
@@ -176,15 +182,30 @@ def _measured(
         parents = nodes
         for step in range(depth, above.depth, -1):
             parents = tree.parents(step, parents)
-        above.add_cut(cut, np.isin(above.nodes, parents), len(areas))
+        kept = np.isin(above.nodes, parents)
+        above.add_cut(cut, kept, len(areas))
+        variance = law.variance if law else 0.0
         places, of_area, leaves = areas.shares(depth, nodes)
         whole = leaves == areas.leaves_below(depth, nodes)[places]
         pairs = places * len(areas) + of_area
-        topmost = whole & ~np.isin(np.searchsorted(above.nodes, parents)[places] * len(areas) + of_area, above.inside)
-        inside.add(of_area[topmost], values[places[topmost]], law.variance if law else 0.0)
+        at = np.searchsorted(above.nodes, parents)
+        below_cut = ~np.isin(at[places] * len(areas) + of_area, above.inside)
+        topmost = whole & below_cut
+        inside.add(of_area[topmost], values[places[topmost]], variance)
+        if depth == 0:
+            root = values[0] if len(values) else 0, variance
+        else:
+            families = np.bincount(at, minlength=len(above.nodes))
+            largest = max(largest, int(families.max(initial=0)))
+            family, area = np.divmod(above.cut, len(areas))
+            sums = np.bincount(at, values, minlength=len(above.nodes))
+            outside.add(area, sums[family], families[family] * variance)
+            outside.add(of_area[below_cut], -values[places[below_cut]], -variance)
         np.add.at(leaves_inside, of_area[topmost], leaves[topmost])
         above = _MeasuredNodes(depth, nodes, values, parents, law, pairs[whole], pairs[~whole])
     reached = MeasuredSums(inside.total + cut.total, inside.variance + cut.variance)
+    if largest <= SMALL:
+        reached = MeasuredSums(root[0] - outside.total, root[1] + outside.variance)
     return inside, reached, leaves_inside == areas.leaves
 
 

@@ -241,8 +241,8 @@ class Release(DerivedNumbers):
         spent. `docs/how-to/totals.md` explains the errors.
 
         Where tables say how much is not listed, of cells that an area cuts through `count` has the share of their
-        leaves. The interval holds none and all of it, and the noise of what was measured of the area. `std_dev` is null
-        where that is not all of the area.
+        leaves. Of all flows the interval is that of what was measured of the area, and of such cells at the upper end.
+        `std_dev` is null where the area has a part of them.
 
         Args:
             areas: a public table (path, pandas, polars, pyarrow or DuckDB); each row names a node by its path columns.
