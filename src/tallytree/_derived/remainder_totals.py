@@ -41,7 +41,7 @@ from tallytree.release.view.sides import node_numbers
 
 _NONE = np.empty(0, dtype=np.int64)
 
-SMALL = 8
+SMALL = 3
 """In families of at most so many children, whether one is kept depends much on what was measured of its siblings."""
 
 
