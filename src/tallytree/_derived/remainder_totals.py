@@ -199,7 +199,7 @@ def _measured(
             largest = max(largest, int(families.max(initial=0)))
             family, area = np.divmod(above.cut, len(areas))
             sums = np.bincount(at, values, minlength=len(above.nodes))
-            outside.add(area, sums[family], families[family] * variance)
+            outside.add(area, sums[family], families[family].astype(np.float64) * variance)
             outside.add(of_area[below_cut], -values[places[below_cut]], -variance)
         np.add.at(leaves_inside, of_area[topmost], leaves[topmost])
         above = _MeasuredNodes(depth, nodes, values, parents, law, pairs[whole], pairs[~whole])
@@ -239,7 +239,7 @@ class _MeasuredNodes:
         gone = ~kept[place]
         sums.add(of_area[gone], self.values[place[gone]], self.noise.variance)
         missing = _missing_noise(self.noise, self._from_end(kept))[place]
-        sums.add(of_area, missing, missing**2)
+        sums.add(of_area, missing, np.square(missing))
 
     def _from_end(self, kept: BoolArray) -> FloatArray:
         """How many integers each measurement is from the end of those that are left out of its family, float64 (n,).
@@ -250,7 +250,7 @@ class _MeasuredNodes:
         most, least = np.full(len(parents), -np.inf), np.full(len(parents), np.inf)
         np.maximum.at(most, family[~kept], self.values[~kept])
         np.minimum.at(least, family[kept], self.values[kept])
-        above = self.values - np.floor((most + least - 1) / 2)[family]
+        above: FloatArray = self.values - np.floor((most + least - 1) / 2)[family]
         return np.maximum(above, 1 - above)
 
 
@@ -267,7 +267,7 @@ def _missing_noise(noise: Noise, distances: FloatArray) -> FloatArray:
     short = min(scale, 100.0)  # beyond, heights are in proportion to the scale
     n, near = np.arange(math.ceil(12 * short) + 2), max(1, round(short / 2))
     mass = np.exp(-0.5 * (n / short) ** 2)
-    height = scale / short * (n * mass).sum() / (mass[:near].sum() + mass[1 : near + 1].sum())
+    height = scale / short * float((n * mass).sum() / (mass[:near].sum() + mass[1 : near + 1].sum()))
     return np.where(distances <= max(1, round(scale / 2)), height, 0.0)
 
 
