@@ -92,12 +92,12 @@ def each(names: str, *kinds: Any) -> dict[str, tuple[Any, ...]]:
 NONE, MANIFEST = type(None), each("levels", list) | each("format_version", int) | each("digest?", str)
 MANIFEST |= each("statement spec files tree?", dict)
 STATEMENT = {
-    **each("guarantee statistic unit_of_protection neighboring accounting noise_source counted?", str),
+    **each("guarantee statistic unit_of_protection neighboring accounting noise_source counted? warning?", str),
     **each("private seeded public_groups_kept? public_total_kept? measurements_kept?", bool),
     **each("constraint_violations? negative_numbers? fractional_numbers? mended? max_household_size?", int),
     **each("invariants notes levels broken_promises?", list) | each("max_contributions_enforced", bool, NONE),
     **each("budget spent mechanism software release? risk? maximum? contributions? errors? part_of?", dict),
-    **each("unmet? detail? description? reconciled?", dict) | each("ledger sparsity? unlisted?", dict, NONE),
+    **each("unmet? rounding? detail? description? reconciled?", dict) | each("ledger sparsity? unlisted?", dict, NONE),
     **each("max_contributions", int, NONE) | each("share_of_sizes?", float) | each("on_unknown", str, dict),
 }
 LEVEL = each("level part?", str) | each("nodes threshold?", int) | each("measured asked? zeros_listed?", bool)
@@ -514,7 +514,7 @@ def check_composed(measured: list[Measured], epsilon: float, delta: float, findi
 
 # --- 7. Words ---
 def check_words(manifest: dict[str, Any], measured: list[Measured], findings: Findings) -> None:
-    """The sentences say what the numbers say, but for the publisher's words."""
+    """The sentences say what the numbers say; the publisher's words for units are taken for ours."""
     statement, spec, m = manifest["statement"], manifest["spec"], manifest["statement"]["max_contributions"]
     statistic, unit, whole = statement["statistic"], unit_of(statement, spec), statement.get("part_of", statement)
     person = None if statistic == "contributions" else spec.get("person") is not None
@@ -528,27 +528,27 @@ def check_words(manifest: dict[str, Any], measured: list[Measured], findings: Fi
     right, guarantee = {"unit_of_protection": unit, "counted": noun}, statement["guarantee"]
     said = [guarantee.startswith("NOT PRIVATE"), "risk" not in statement]
     findings.same("guarantee, and risk: not private", said, [statement["seeded"]] * 2)
+    told = {**statement, **statement.get("risk", {})}
     if not statement["seeded"]:
         spent = {name: whole["spent"][name] for name in whole["budget"]}
         kind = "approximate" if "delta" in spent else "pure" if "epsilon" in spent else "zero-concentrated"
         stated = dict(re.findall(r"(\w+) = ([0-9.e+-]+)", guarantee.partition(" (")[0]))
         up = all(0.999999 * spent[name] <= float(stated.get(name, -1)) <= 1.00002 * spent[name] for name in spent)
         findings.expect(up, f"guarantee: {stated}, and {spent} was spent")
+        weak = spent.get("epsilon", 0) > 10 or spent.get("delta", 0) > 1e-5
+        findings.expect(not weak or "warning" in statement, f"warning: there is none, though {spent} was spent")
         amounts = ", ".join(f"{name} = {stated.get(name)}" for name in spent)
         right["guarantee"] = f"{amounts} ({kind} differential privacy) for {change} {unit}, given the invariants."
         end = "from all that is published, where both cases have the same invariants."
         right["attack"] = f"The attacker guesses {guess} {unit}, {end}"
         true, false, *more = re.findall(r"([0-9.]+) %", statement["risk"]["summary"])
-        rates = [rate for both in statement["risk"]["rates"] for rate in both.values()]
-        shown = [f"{math.ceil(round(rate * 10**6) / 100) / 100:.4g}" for rate in rates]
+        shown = [f"{math.ceil(round(x * 1e6) / 100) / 100:.4g}" for two in told["rates"] for x in two.values()]
         findings.same("risk: rates in words", shown, [false, true, *more[1::2], *more[::2]])
         check_rates(statement, measured, findings)
-    told = {**statement, **statement.get("risk", {})}
     words = statement.get("description", {}).get("words", {}).values()
     units = "/".join(["record/trip/person/people/group", *words]).split("/")
     forms = "|".join(re.escape(word.rstrip("y")) for word in units)
     for name, sentence in right.items():
-        # In the publisher's words, with every word for a unit, ours or the publisher's, taken for the same.
         said = [re.sub(rf"\b(an? )?({forms})(y|s|es|ies)?\b", "unit", one) for one in (told[name], sentence)]
         findings.same(name, told[name], told[name] if words and said[0] == said[1] else sentence)
 

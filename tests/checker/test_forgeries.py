@@ -401,6 +401,7 @@ FURTHER = [
     ("fewer bins of people", "counts, contributions", stated("contributions", "at_most", to=9), "contributions.par"),
     ("another detail", "tables, detail", column("detail.parquet", "count", lambda x: x + 1), "not its sums"),
     ("a part with another guarantee", "households", a_part_with_another_guarantee, "persons: guarantee"),
+    ("a warning that is left out", "counts, large epsilon", gone("warning"), "warning: there is none"),
     ("no risk", PURE, gone("risk"), "risk"),
     ("counts with a threshold", PURE, lambda forged: forged.level("county").update(threshold=5), "has a threshold"),
     ("a delta of 1", "counts, pld", a_delta_of_1, "is none"),
