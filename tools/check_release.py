@@ -19,7 +19,7 @@ import math
 import re
 import sqlite3
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from functools import lru_cache
@@ -212,7 +212,7 @@ class Level:
 
     def numbers(self, column: str = "") -> np.ndarray:
         """A column, by default of what is published; null is NaN."""
-        return self.table[column or self.number].to_numpy(zero_copy_only=False)
+        return np.asarray(self.table[column or self.number].to_numpy(zero_copy_only=False))
 
 
 def check_csv(path: Path, level: Level) -> None:
@@ -224,8 +224,8 @@ def check_csv(path: Path, level: Level) -> None:
     same = {*level.keys, level.number} <= shared <= {*table.column_names} and found.num_rows == table.num_rows
     same = same and joined(found, level.columns).equals(level.paths)
     for column in shared - {*level.columns} if same else ():
-        both = (np.asarray(one[column].to_numpy(), dtype=np.float64) for one in (found, table))
-        same = same and np.allclose(*both, rtol=1e-9, atol=0, equal_nan=True)
+        one, other = (np.asarray(each[column].to_numpy(), dtype=np.float64) for each in (found, table))
+        same = same and np.allclose(one, other, rtol=1e-9, atol=0, equal_nan=True)
     if not same:
         raise ValueError(f"{path.name} has other rows, columns or numbers than its Parquet file")
 
@@ -263,7 +263,7 @@ class Tree:
 
 # --- 4. Sensitivities ---
 
-MOVES = {
+MOVES: dict[str, Any] = {
     # All m records lie in one cell, or have one rank: Lemmas 1 and 14.
     **dict.fromkeys(("counts", "stable_counts", "persons_by_rank"), lambda sides, m, z, n: ((sides, m),)),
     "total": lambda sides, m, z, n: ((1, m),),  # one cell: Lemma 2
@@ -321,8 +321,8 @@ def check_sensitivities(manifest: dict[str, Any], measured: list[Measured], find
     finest = {side["columns"][-1] for side in sides if manifest["files"][side["file"]]["rows"] > 1}
     for one in measured:
         facts, nodes, statistic = one.facts, one.facts.get("nodes"), one.statistic
-        right, stated = [one.l1, round(math.sqrt(one.l2_squared), 6)], facts["sensitivity"]
-        findings.same(f"{one.name}: sensitivities", [stated["l1"], round(stated["l2"], 6)], right)
+        norms, stated = [one.l1, round(math.sqrt(one.l2_squared), 6)], facts["sensitivity"]
+        findings.same(f"{one.name}: sensitivities", [stated["l1"], round(stated["l2"], 6)], norms)
         sizes = statement["statistic"] == "group_sizes" or facts.get("part") == "households"
         beside = {"maximum": "largest_size", "contributions": "contributions"}
         right = statistic in OF_SIZES if sizes else statistic not in (*OF_SIZES, *beside.values())
@@ -372,7 +372,7 @@ def check_noise(statement: dict[str, Any], measured: list[Measured], findings: F
 
 def mechanism_of(statement: dict[str, Any]) -> dict[str, Any]:
     """The mechanism that the measurements were for."""
-    return statement.get("reconciled", {}).get("measured_for", statement["mechanism"])
+    return dict(statement.get("reconciled", {}).get("measured_for", statement["mechanism"]))
 
 
 def check_all_is_measured(statement: dict[str, Any], findings: Findings) -> None:
@@ -645,7 +645,7 @@ def read_levels(folder: Path, manifest: dict[str, Any], findings: Findings) -> l
         findings.expect(right, f"{level.name}: {measured} measurements, and {most} are stated")
         right = not measured or np.allclose(level.measured["std_dev"].to_numpy(), level.noise, rtol=CLOSE)
         findings.expect(right, f"{level.name}: measurements with another std_dev than that of the level's noise")
-        last = {columns[-1] for columns, _ in tree.paths(level.columns) if columns} if tables else set()
+        last = {columns[-1] for columns, _ in tree.paths(level.columns) if columns} if tree and tables else set()
         right = last <= {*facts.get("table", ())} <= {*level.columns}
         findings.expect(right and tables == ("table" in facts), f"{level.name}: has {level.columns}")
     if tree and not tables:  # each level has one column more than the one above, and the last has all
@@ -697,7 +697,12 @@ def check_fit(manifest: dict[str, Any], levels: list[Level], measured: list[Meas
     Σ ((y − t)/σ)² over N measurements is about N for true numbers t, and no more for what is fitted; rounding counts as
     a variance of 1. A node has at most the information of one measurement of each level, and as much again.
     """
-    statement, by, cells, away = manifest["statement"], manifest["statement"]["mechanism"], 0, Counter[str]()
+    statement, by, cells, away = (
+        manifest["statement"],
+        manifest["statement"]["mechanism"],
+        0,
+        defaultdict[str, float](float),
+    )
     gaussian, public = all(one.gaussian for one in measured), "the total" in str(statement["invariants"])
     known = [level for level in levels if level.measured.num_rows]
     other = "code" in by or "reconciled" in statement
@@ -768,9 +773,12 @@ def check_parts(folder: Path, manifest: dict[str, Any], findings: Findings) -> N
         right["part_of"] = {"statistic": "households", "part": part, **spent}
         for name, value in right.items():
             findings.same(f"{part}: {name}", kept["statement"].get(name), value)
-        own = [(prefix + level["level"], level["nodes"], level.get("noise")) for level in kept["statement"]["levels"]]
-        whole = [level for level in statement["levels"] if level["part"] == part]
-        findings.same(f"{part}: levels", own, [(level["level"], level["nodes"], level.get("noise")) for level in whole])
+        levels = [
+            (prefix + level["level"], level["nodes"], level.get("noise")) for level in kept["statement"]["levels"]
+        ]
+        stated = [level for level in statement["levels"] if level["part"] == part]
+        whole = [(level["level"], level["nodes"], level.get("noise")) for level in stated]
+        findings.same(f"{part}: levels", levels, whole)
         tables[part] = {level: folder / part / files_of(kept, level)[OF_A_LEVEL[0]] for level in kept["levels"]}
     for level, path in tables["households"].items() if not findings.wrong else ():
         homes = read(path)

@@ -113,7 +113,7 @@ def test_what_a_cycle_cannot_meet_is_in_all_that_is_stated(caplog):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [10.0, 20.0, 40.0])
 def test_a_cycle_errs_as_it_states_and_its_intervals_hold(epsilon):
-    """Ten releases, 1,080 to 1,440 errors a table. Without rounding, half to a hundredth of the error would be stated."""
+    """Ten releases, 1,080 to 1,440 errors a table. Without rounding, half to a hundredth of it would be stated."""
     table = people(12, [4, 3, 3], 2)
     releases = [released(table, CYCLE, epsilon, seed) for seed in range(10)]
     for name in CYCLE:
