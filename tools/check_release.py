@@ -697,12 +697,8 @@ def check_fit(manifest: dict[str, Any], levels: list[Level], measured: list[Meas
     Σ ((y − t)/σ)² over N measurements is about N for true numbers t, and no more for what is fitted; rounding counts as
     a variance of 1. A node has at most the information of one measurement of each level, and as much again.
     """
-    statement, by, cells, away = (
-        manifest["statement"],
-        manifest["statement"]["mechanism"],
-        0,
-        defaultdict[str, float](float),
-    )
+    statement, cells, away = manifest["statement"], 0, defaultdict[str, float](float)
+    by = statement["mechanism"]
     gaussian, public = all(one.gaussian for one in measured), "the total" in str(statement["invariants"])
     known = [level for level in levels if level.measured.num_rows]
     other = "code" in by or "reconciled" in statement
@@ -769,16 +765,12 @@ def check_parts(folder: Path, manifest: dict[str, Any], findings: Findings) -> N
         kept = read_json(folder / part / "release.json")
         same = "guarantee unit_of_protection neighboring private seeded max_contributions ledger release risk"
         right = {name: statement.get(name) for name in each(same)}
-        spent = {name: statement[name] for name in ("budget", "spent")}
-        right["part_of"] = {"statistic": "households", "part": part, **spent}
+        right["part_of"] = {"statistic": "households", "part": part, **{x: statement[x] for x in ("budget", "spent")}}
         for name, value in right.items():
             findings.same(f"{part}: {name}", kept["statement"].get(name), value)
-        levels = [
-            (prefix + level["level"], level["nodes"], level.get("noise")) for level in kept["statement"]["levels"]
-        ]
-        stated = [level for level in statement["levels"] if level["part"] == part]
-        whole = [(level["level"], level["nodes"], level.get("noise")) for level in stated]
-        findings.same(f"{part}: levels", levels, whole)
+        both = (prefix, kept["statement"]["levels"]), ("", [one for one in statement["levels"] if one["part"] == part])
+        told = [[(pre + one["level"], one["nodes"], one.get("noise")) for one in levels] for pre, levels in both]
+        findings.same(f"{part}: levels", *told)
         tables[part] = {level: folder / part / files_of(kept, level)[OF_A_LEVEL[0]] for level in kept["levels"]}
     for level, path in tables["households"].items() if not findings.wrong else ():
         homes = read(path)
