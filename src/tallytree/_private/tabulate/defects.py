@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallytree._impossible import Impossible
 from tallytree._private.tabulate.leaf_tables import joined_leaves
@@ -24,6 +25,7 @@ SHOWN = 10
 NULL, EMPTY, NO_ID = "null (of CSV an empty cell)", "empty text", "null or empty"
 UNKNOWN, APART = "unknown code", "labels that do not belong together"
 PADDED, CASE, ZEROS, POINT = "padded with spaces", "other letter case", "other leading zeros", "written as a decimal"
+FORM = "looks the same, in another Unicode form (NFC, NFD)"
 SEVERAL = "several of spaces, letter case, leading zeros, decimals"
 IMPOSSIBLE = "a combination that is listed as impossible"
 NOT_A_NUMBER = "not an integer from 0 to 2^62, or empty"
@@ -145,7 +147,10 @@ def _repeated(db: Session, records: Records) -> Iterator[str]:
 
 def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray) -> Iterator[Defect]:
     """The labels of a column of a path that are none of its level, by what distinguishes them from one."""
-    db.register(f"known{k}", pa.table({"label": labels.cast(pa.large_string()).unique()}))
+    known_labels = labels.cast(pa.large_string()).unique()
+    db.register(f"known{k}", pa.table({"label": known_labels}))
+    forms = [pc.utf8_normalize(known_labels, form) for form in ("NFC", "NFD")]
+    db.register(f"forms{k}", pa.table({"label": pa.chunked_array(forms).unique()}))
     bare = _BARE.format("label")
 
     def known(text: str, of_known: str = "label") -> str:
@@ -153,6 +158,7 @@ def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray) -> Iterat
 
     kinds = f"""CASE WHEN label IS NULL THEN '{NULL}' WHEN label = '' AND NOT {known("label")} THEN '{EMPTY}'
         WHEN {known("label")} THEN NULL
+        WHEN label IN (SELECT label FROM forms{k}) THEN '{FORM}'
         WHEN {known(f"trim(label, {_SPACES})")} THEN '{PADDED}'
         WHEN {known("lower(label)", "lower(label)")} THEN '{CASE}'
         WHEN {known("ltrim(label, '0')", "ltrim(label, '0')")} THEN '{ZEROS}'
