@@ -19,6 +19,7 @@ SOLVER_PACKAGES = {"clarabel", "cvxpy", "highspy", "ortools", "osqp", "pyscipopt
 # An import contract is static. These find a module, or an object that another module holds, without an import.
 AROUND_THE_CONTRACTS = {"importlib", "gc"}
 WITHOUT_A_PACKAGE = {
+    "checker",
     "docs",
     "faults",
     "helpers",
@@ -175,6 +176,7 @@ FOR_PROGRAMMERS = (
     "_compute/spill_folders.py", "_private/noise/", "_report/plots.py", "_solvers/", "lab/datasets/",
     "ledger/books.py", "ledger/events.py", "ledger/running.py",  # the ledger adds its name
     "_run/output.py",  # begins with the message of `Release.load`
+    "sources/public_tables.py",  # begins with the argument, which callers give
     "_private/engines/requests.py", "_private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
     "_private/tabulate/leaf_statistics.py", "_private/tabulate/spark_dialect.py",  # what no caller does
     "spec/scalars.py", "spec/sections.py", "spec/table_values.py",  # pydantic's; the spec says it with file and line

@@ -313,7 +313,11 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         return ReconciledHouseholds({}, (), about, persons=persons, households=households)
 
     def _persons_in_households(self, tables: Mapping[str, LevelTable]) -> tuple[list[IntArray], list[FloatArray]]:
-        """The published persons in households of every area and the std_dev of each, one array a level, root first."""
+        """The published persons in households of every area and their errors, one array a level, root first.
+
+        An error is the square root of the variance of the unbiased estimate, and the square of how far the published
+        number was moved from it: a number beside one that x ≥ 0 raised has moved with it.
+        """
         layout, found, errors = self.persons.layout, [], []
         places = {sizes_of(self.public_tree, table): depth for depth, table in enumerate(layout.tables)}
         for depth in range(len(self.areas.levels)):
@@ -323,7 +327,9 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             table = tables[layout.levels[place]]
             published = published_level(table, layout, place)
             cells = np.zeros((2, areas * len(IN_OR_OUTSIDE)))
-            cells[:, published.nodes] = published.numbers, read_all(table).column("std_dev").to_numpy()
+            rows = read_all(table)
+            moved = published.numbers - rows["unbiased"].to_numpy() if "unbiased" in rows.column_names else 0
+            cells[:, published.nodes] = published.numbers, np.hypot(rows["std_dev"].to_numpy(), moved)
             numbers, std_dev = cells.reshape(2, areas, -1)[:, :, 0]
             found.append(numbers.astype(np.int64))
             errors.append(std_dev)
