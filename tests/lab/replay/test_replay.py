@@ -156,6 +156,7 @@ def test_one_thread_at_a_time_forces_answers():
     assert order == ["first", "other"]
 
 
+@pytest.mark.planted
 def test_a_statement_that_has_a_true_number_is_found(monkeypatch):
     reconcile = PlannedCounts.reconcile
 
@@ -231,6 +232,7 @@ def test_noise_of_a_scale_that_follows_from_the_data_is_found(monkeypatch):
     assert any("where Noise(distribution='discrete_laplace', scale=Fraction(4, 1)) is stated" in each for each in found)
 
 
+@pytest.mark.planted
 def test_a_threshold_below_that_of_the_statement_is_found(monkeypatch):
     measure = Measurer.measure_stable
 
@@ -275,6 +277,7 @@ def test_a_log_line_with_the_number_of_records_is_found(monkeypatch):
     assert compare_pair(pair())[0] == [f"log differs: 'read 5 records{about}' and 'read 3 records{about}'"]
 
 
+@pytest.mark.planted
 def test_rows_in_an_order_that_follows_from_the_data_are_found(monkeypatch):
     reconcile = PlannedCounts.reconcile
 
