@@ -12,6 +12,7 @@ from tallytree._run.planned import Planned
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.spec import load_spec
 
 SPEC = """\
 statistic: counts
@@ -174,6 +175,23 @@ def test_another_release_that_took_the_folder_is_no_finished_run(folder, run, mo
     monkeypatch.setattr(Release, "save", save)
     result = run("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip", "--fallback-out", "kept")
     assert result.exit_code == ExitCode.EXISTS
+    assert len(list((folder / "kept").glob("tallytree-out-*/out"))) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("damaged"), OSError(5, "Input/output error"), MemoryError(), None])
+def test_a_folder_with_something_else_is_no_finished_run_and_what_was_paid_is_kept(folder, monkeypatch, error):
+    release = load_spec("counts.yaml").plan().run()
+    (folder / "out").mkdir()
+    output = Output("out", "skip", folder / "kept")
+
+    def loaded(_):
+        if error is None:
+            return Release({}, {}, {}, {}, None)  # one without an id
+        raise error
+
+    monkeypatch.setattr(Output, "loaded", loaded)
+    with pytest.raises(FileExistsError):
+        output.save(release)
     assert len(list((folder / "kept").glob("tallytree-out-*/out"))) == 1
 
 

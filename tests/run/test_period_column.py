@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+import time
+from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
@@ -126,3 +127,31 @@ def test_totals_of_all_records_are_not_those_of_a_period():
     totals = pa.table({"state": ["A", "B"], "count": [60, 0]})
     with pytest.raises(ValueError, match=r"^public_totals: they are of all records, and period_column leaves"):
         RELEASES["tables"](INSIDE, public_totals=totals, period_column="day", **{**TERMS, "neighboring": "change_one"})
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    "shape", [pa.Table.combine_chunks, lambda table: table.set_column(2, "when", dictionary(table))]
+)
+def test_a_day_is_that_in_utc_in_every_form_of_a_column_whatever_the_zone_of_the_machine(zone, shape, monkeypatch):
+    """A record that counted in two periods would be charged in two windows as if it were in one."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        when = pa.array([datetime(2026, 4, 1, 3, tzinfo=UTC)] * 900, pa.timestamp("us", tz="UTC"))
+        table = shape(pa.table({"state": ["A"] * 900, "county": ["x"] * 900, "when": when}))
+        terms = {"neighboring": "add_remove", "seed": 7, "period_column": "when"}
+        totals = [
+            tt.release_counts(table, AREAS, tt.Budget(epsilon=1), period=month, **terms)
+            .table("all")["count"][0]
+            .as_py()
+            for month in ("2026-03", "2026-04")
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert totals[0] < 450 < totals[1]
+
+
+def dictionary(table):
+    return table["when"].dictionary_encode()

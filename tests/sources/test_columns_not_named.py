@@ -98,3 +98,10 @@ def test_one_that_is_named_is_refused_by_its_place(make: Callable[[Path], Any], 
 @pytest.mark.needs("pyspark", "sqlglot")
 def test_spark_reads_files_with_types_that_it_does_not_know(spark: Any, tmp_path: Path) -> None:
     assert counts(files(tmp_path), engine=tt.engines.Spark(spark)) == [2, 1]
+
+
+def test_a_relation_whose_columns_differ_in_case_alone_is_read() -> None:
+    relation = duckdb.sql("SELECT 'A' AS state, 'B' AS \"State\"")
+    areas = tt.Hierarchy.from_values("State", ["A", "B"])
+    found = tt.release_counts(relation, areas, tt.Budget(epsilon=500), neighboring="add_remove", seed=1)
+    assert found.table("State")["count"].to_pylist() == [0, 1]

@@ -95,9 +95,10 @@ class Output:
         if self.if_exists != "skip":
             return False
         try:
-            return bool(self.loaded().statement["release"] == release.statement["release"])
-        except ValueError:  # it holds something else
+            held = self.loaded().statement.get("release")
+        except (OSError, MemoryError, ValueError, pa.ArrowException):  # it holds something else, or cannot be read
             return False
+        return held is not None and held == release.statement.get("release")
 
     def loaded(self) -> Release:
         """The release in the folder.

@@ -47,7 +47,7 @@ from tallytree.release.level_tables import LevelTable, NodeTable, read_all
 from tallytree.release.manifest import HOUSEHOLDS, PERSONS
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.released_tables import about_size_tables
-from tallytree.release.statement import privacy_statement
+from tallytree.release.statement import WARNING, privacy_statement
 from tallytree.release.view.release_view import published_level
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.given_persons import (
@@ -402,7 +402,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             description = {**description, "words": {"group": "household", **description.get("words", {})}}
         statement = described_statement(statement, description)
         same = (
-            "warning",
+            WARNING,
             "private",
             "guarantee",
             "unit_of_protection",
@@ -412,7 +412,8 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             "software",
             "measurements_kept",
         )
-        statement |= {key: whole[key] for key in same if key in whole}
+        shared = {key: whole[key] for key in same if key in whole}
+        statement = {key: shared[key] for key in shared if key == WARNING} | statement | shared
         statement["part_of"] = {
             "statistic": "households",
             "part": part,

@@ -42,9 +42,16 @@ def is_lazy_frame(table: Any) -> bool:
 
 
 def columns_of_relation(table: Any, columns: Collection[str] | None) -> Any:
-    """A relation with only the columns that are asked for, where it has all of these; anything else as it is."""
+    """A relation with only the columns that are asked for, where it has all of these; anything else as it is.
+
+    So is one whose columns differ in case alone, which DuckDB does not tell apart.
+    """
     names = table.columns if _is_relation(table) else ()
-    if not columns or not all(each in names for each in columns) or len(set(names)) < len(names):
+    if (
+        not columns
+        or not all(each in names for each in columns)
+        or len({each.casefold() for each in names}) < len(names)
+    ):
         return table
     return table.project(", ".join('"' + name.replace('"', '""') + '"' for name in names if name in columns))
 

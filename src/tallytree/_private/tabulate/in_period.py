@@ -51,6 +51,7 @@ def in_period(value: str, kind: pa.DataType, days: Period) -> str:
 
     The period is public, and consists of digits and hyphens, so it may stand in a statement.
     """
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not _is_text(kind):
         day = (
             f"utc_day({value})" if pa.types.is_timestamp(kind) and kind.tz is not None else f"TRY_CAST({value} AS DATE)"

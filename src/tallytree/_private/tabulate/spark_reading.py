@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from pyspark.sql.pandas.types import to_arrow_type
@@ -22,7 +22,9 @@ def frames(session: SparkSession, records: Records) -> list[tuple[DataFrame, tup
         (layout,) = records.layouts
         return [(_wanted(_in_session(session, records.source), layout.positions), layout.types)]
     if records.local_parquet and not _named_by_folders(records):
-        with suppress(AnalysisException):  # of a column, wanted or not, Spark's own reader does not know the type
+        with suppress(
+            AnalysisException, ArithmeticException
+        ):  # of a column, wanted or not, Spark's own reader does not know the type
             scanned = [session.read.parquet(*map(_literal_path, layout.paths)) for layout in records.layouts]
             pairs = zip(scanned, records.layouts, strict=True)
             return [(_wanted(frame, layout.positions), layout.types) for frame, layout in pairs]

@@ -414,8 +414,10 @@ def _terms(rng: np.random.Generator, named: bool | None = None) -> dict[str, Any
     return options
 
 
-INSIDE, OUTSIDE = ("2024-02-29", "2024-12-31T23:59", "2024-07", "2024-W20"), ("2025-01-01", "2024-W01x", "soon", None)
+INSIDE, OUTSIDE = ("2024-02-29", "2024-12-31T23:59", "2024-07", "2024-W20"), ("2025-01-01", None)
 """Texts that name days in the year 2024, and texts that name none there."""
+UNREADABLE = ("2024-W01x", "soon")
+"""Texts that name no day; a run refuses them, unless it leaves unknown records out."""
 
 
 def _when(rng: np.random.Generator, options: Mapping[str, Any], elsewhere: Row | None = None) -> Row:
@@ -424,7 +426,8 @@ def _when(rng: np.random.Generator, options: Mapping[str, Any], elsewhere: Row |
         return {}
     if rng.random() < 0.6:
         return {"day": _one_of(rng, INSIDE)}
-    return {"day": _one_of(rng, OUTSIDE), **(elsewhere if elsewhere and rng.random() < 0.5 else {})}
+    outside = (*OUTSIDE, *UNREADABLE) if options.get("on_unknown") == "drop" else OUTSIDE
+    return {"day": _one_of(rng, outside), **(elsewhere if elsewhere and rng.random() < 0.5 else {})}
 
 
 def _change(options: Mapping[str, Any]) -> Change:
