@@ -169,14 +169,14 @@ def check_files(folder: Path, manifest: dict[str, Any], findings: Findings) -> b
     findings.same("release.json: files", sorted(files), sorted(needed))
     for name, facts in files.items():
         path = folder / name
-        if not path.is_file() or ".." in path.parts or Path(name).is_absolute():
+        if not path.is_file() or ".." in Path(name).parts or Path(name).is_absolute():
             raise ValueError(f"{name}: there is no such file in the folder")
         findings.same(f"{name}: digest", facts["sha256"], hashlib.sha256(path.read_bytes()).hexdigest())
         if path.suffix == ".parquet":
             findings.same(f"{name}: rows", facts["rows"], pyarrow.parquet.read_metadata(path).num_rows)
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        known = name in files or name in OTHERS or path.is_dir() or name.split("/")[0] in parts
+        known = name in files or name in OTHERS or path.is_dir() or name.split("/")[0] in (*parts, "boundaries")
         right = known and not path.is_symlink() and not (statement["seeded"] and name == "deployment.yaml")
         findings.expect(right, f"{name}: release.json does not name it, or it is a link")
     return len(findings.wrong) == before

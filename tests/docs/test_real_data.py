@@ -39,7 +39,9 @@ def test_every_case_was_measured_with_every_option_at_small_and_large_budgets(pr
         for epsilon in (0.1, 1.0, 10.0)
         for option in options
     }
-    assert {made.case_of(row) for row in rows} == wanted
+    found = {made.case_of(row) for row in rows}
+    assert wanted <= found
+    assert {case[:2] for case in found} == {case[:2] for case in wanted}  # at other budgets too
 
 
 def test_what_does_not_hold_is_on_the_page_before_all_else(programs, rows):

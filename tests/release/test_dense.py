@@ -36,15 +36,15 @@ def test_flows_list_every_pair_and_keep_their_numbers(areas):
 
 def test_group_sizes_list_every_size_up_to_k_of_every_node(sizes):
     full, sparse = sizes.table("county", dense=True), sizes.table("county")
-    assert full.num_rows == 3 * 21
-    assert full["size"].to_pylist() == [*range(21)] * 3
+    assert full.num_rows == 4 * 21
+    assert full["size"].to_pylist() == [*range(21)] * 4
     assert (
         full.filter(pc.greater(full["groups"], 0))
         .select(["state", "county", "size", "groups"])
         .equals(sparse.select(["state", "county", "size", "groups"]))
     )
-    groups = full["groups"].to_numpy().reshape(3, 21)
-    assert (full["tail_count"].to_numpy().reshape(3, 21) == np.cumsum(groups[:, ::-1], axis=1)[:, ::-1]).all()
+    groups = full["groups"].to_numpy().reshape(4, 21)
+    assert (full["tail_count"].to_numpy().reshape(4, 21) == np.cumsum(groups[:, ::-1], axis=1)[:, ::-1]).all()
     assert full["tail_std_dev"].null_count == full.num_rows - sparse.num_rows
 
 
@@ -77,8 +77,8 @@ def test_intervals_and_categories_can_be_had_too(areas):
 
 
 def test_too_many_cells_are_refused_with_the_remedy(sizes, monkeypatch):
-    monkeypatch.setattr(dense, "MOST_CELLS", 62)
-    with pytest.raises(ValueError, match=r"dense: the table 'county' has 63 cells, more than 62; use dense=False"):
+    monkeypatch.setattr(dense, "MOST_CELLS", 83)
+    with pytest.raises(ValueError, match=r"dense: the table 'county' has 84 cells, more than 83; use dense=False"):
         sizes.table("county", dense=True)
 
 
@@ -92,7 +92,7 @@ def test_a_release_without_its_tree_refuses(areas):
 @pytest.mark.needs("polars")
 def test_polars_has_the_same_rows(sizes):
     frame = sizes.to_polars("county", dense=True)
-    assert frame.shape == (63, len(sizes.table("county").column_names))
+    assert frame.shape == (84, len(sizes.table("county").column_names))
     assert frame["groups"].sum() == pc.sum(sizes.table("county")["groups"]).as_py()
 
 

@@ -230,6 +230,7 @@ def test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers(area
     assert recommendation(number, noisy) == chosen_bound(planned(areas).largest, noisy)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("memory", [None, "1GB"])
 @pytest.mark.parametrize("m", [1, 4])
 def test_of_every_person_at_most_the_chosen_number_of_records_is_measured(areas, monkeypatch, m, memory):
