@@ -110,7 +110,7 @@ def _lines(found: Defects, on_unknown: Any, *, of_a_period: bool) -> Iterator[st
         )
     yield f"{found.outside:,} rows are outside the hierarchy, or impossible; by on_unknown, they {dropped}."
     if not found.found:
-        yield "No defects were found."
+        yield "No defects were found in the rows that were looked at."
     for defect in found.found:
         yield ""
         yield f"{defect.column}: {defect.what}: {defect.rows:,} rows"

@@ -131,7 +131,10 @@ def find_defects(
 def _of_days(db: Session, column: str) -> tuple[list[Defect], list[str]]:
     """The days that cannot be read; and how many rows are outside the period, or have no day, in a sentence."""
     ((dated, undated),) = db.run("SELECT count(day), count(*) - count(day) FROM every_row WHERE NOT inside")
+    ((kept,),) = db.run("SELECT count(*) FROM every_row WHERE inside")
     said = f"{dated:,} rows are outside the period, and {undated:,} have no date: they are left out, not looked at."
+    if kept < dated + undated:
+        said += " These are most of the rows: is this the file of another day, or the wrong column?"
     return [*_counted(db, column, UNREADABLE, "inside IS NULL", "day", "every_row")], [said]
 
 
