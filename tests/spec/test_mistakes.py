@@ -49,6 +49,11 @@ MISTAKES = {
         "budget: {epsilon: 0,5}\n",
         ", line 6, budget: 0,5 has a comma; write it with a point: 0.5",
     ),
+    "a decimal comma in text": (
+        "epsilon: 1",
+        "epsilon: 0,5",
+        ", line 7, budget.epsilon: '0,5' must be a number; write it",
+    ),
     "a key that is like none": (
         "neighboring: change_one",
         "neighboring: change_one\nrounding: 5",

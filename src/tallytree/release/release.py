@@ -347,7 +347,7 @@ class Release(DerivedNumbers):
             ValueError: there is none.
             TypeError: not a name.
         """
-        parts = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+        parts = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
         names = [part for each in parts if (part := text(each, "level", "the name of a level"))]
         of_tables = self.statement["statistic"] == TABLES
         root = ROOT if of_tables else self.levels[0]

@@ -83,7 +83,8 @@ def _number(value: object) -> Fraction:
     """A number exactly as written, quoted or not."""
     text = value.text if isinstance(value, Plain) else value
     if not isinstance(text, str) or not NUMBER.fullmatch(text.strip()):
-        raise ValueError(f"{shown(value)} must be a number")
+        point = "; write it with a point" if isinstance(value, str) and value.replace(",", "", 1).isdigit() else ""
+        raise ValueError(f"{shown(value)} must be a number{point}")
     try:
         number = Decimal(text.strip().replace("_", ""))
     except InvalidOperation:  # an exponent that not even Decimal can hold
