@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
@@ -242,3 +243,11 @@ def test_the_expected_absolute_noise(scale):
     for law, mass, room in [("discrete_laplace", laplace, 1e-9), ("discrete_gaussian", gaussian, 0.05)]:
         right = (np.abs(support) * mass).sum() / mass.sum()
         assert expected_absolute(Noise(law, Fraction(scale))) == pytest.approx(right, rel=room)
+
+
+def test_measurements_that_are_not_kept_are_not_in_the_folder(areas, tmp_path):
+    release = released(areas, keep_measurements=False, seed=3)
+    assert release.statement["measurements_kept"] is False
+    release.save(tmp_path / "out")
+    assert pq.read_metadata(tmp_path / "out" / "measurements" / "contributions.parquet").num_rows == 0
+    assert release.table("contributions").num_rows > 0

@@ -28,6 +28,7 @@ from tallytree.budget import Budget, exact
 from tallytree.errors import BudgetExceeded
 from tallytree.release import LevelTable, Release
 from tallytree.release.contributions_table import FILE
+from tallytree.release.level_tables import PlainTable, read_all
 from tallytree.release.statement import privacy_statement
 
 
@@ -137,7 +138,10 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         bound = self.bound or int((chosen or {})["max_contributions"])
         facts = measured.facts(bound, noun, applied=False) | {"bound": bound, "recommended": chosen}
         tables = {FILE: measured.table()}
-        return Reconciled(tables, (), {}, {"contributions": facts}, measured.table("value"))
+        kept = measured.table("value")
+        if not self.arguments.keep_measurements:
+            kept = PlainTable(read_all(kept).slice(0, 0))
+        return Reconciled(tables, (), {}, {"contributions": facts}, kept)
 
     def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
         """See `Planned.as_release`: one table, which is of no level, and what was measured for it."""
