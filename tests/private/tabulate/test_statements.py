@@ -55,9 +55,12 @@ def keys_of_records(
 def refusal(
     paths: list[tuple[Any, ...]], leaves: list[tuple[str, str]], others: dict[str, list[Any]], drop: bool
 ) -> Refusal:
-    """What is refused: nulls column by column, in order, and then the first path outside the hierarchy."""
+    """What is refused: nulls column by column, in order, and then the first path outside the hierarchy.
+
+    With `drop` neither is.
+    """
     for place, level in enumerate(LEVELS):
-        if any(path[place] is None for path in paths):
+        if not drop and any(path[place] is None for path in paths):
             return f"column {level!r} has null keys"
     for column, values in others.items():
         if any(value is None for value in values):
