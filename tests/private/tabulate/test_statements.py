@@ -65,8 +65,8 @@ def refusal(
     for column, values in others.items():
         if any(value is None for value in values):
             return f"column {column!r}"
-    unknown = sorted(path for path in paths if path not in leaves)
-    if unknown and not drop:
+    unknown = [] if drop else sorted(path for path in paths if path not in leaves)
+    if unknown:
         level = "town" if unknown[0][0] in {leaf[0] for leaf in leaves} else "region"
         return f"by its label of {level!r}, which"
     return None
