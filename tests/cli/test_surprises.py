@@ -56,11 +56,12 @@ def release(run, folder):
 def test_the_file_of_the_day_before_is_seen_by_what_is_published(release, folder):
     friday = rows("2024-03-01", 10_000)
     assert release("2024-03-01", friday) == []
-    late = rows("2024-03-02", 3)  # a few end after midnight
-    said = release("2024-03-02", friday + late)
-    assert said[0] == "The total is not distinguishable from 0."
-    count, before = (tt.Release.load(f"days/2024-03-0{day}").table("total")["count"][0].as_py() for day in (2, 1))
-    assert said[1] == f"The total is far from the run before (-100%): {count:,}, and {before:,} in '2024-03-01'."
+    said = release("2024-03-02", friday)
+    now, before = (tt.Release.load(f"days/2024-03-0{day}").table("total").to_pylist()[0] for day in (2, 1))
+    if now["count"] == 0 or now["quality"] == "not_distinguishable_from_0":  # by the noise, in nine of ten cases
+        assert said.pop(0) == "The total is not distinguishable from 0."
+    count, before = now["count"], before["count"]
+    assert said[0] == f"The total is far from the run before (-100%): {count:,}, and {before:,} in '2024-03-01'."
     assert release("2024-03-03", rows("2024-03-03", 9_000))[0].startswith("The total is far from the run before")
     # Runs are in order of their days, whatever was released last, or is in the folder besides.
     (folder / "days" / "other").mkdir()

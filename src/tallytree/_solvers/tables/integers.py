@@ -209,9 +209,9 @@ class Rounding:
                 cells = order[begins[(rows == m) & (sizes == m * n)][:, None] + np.arange(m * n)].reshape(-1, m, n)
                 real = np.ascontiguousarray(x[part][:, cells], dtype=np.float64).reshape(-1, n)
                 own = np.empty(real.shape, dtype=values.dtype)
-                columns = values[part][:, column[cells[:, 0]]].reshape(-1, n).astype(np.int64)
+                columns = values[part][:, column[cells[:, 0]]].reshape(-1, n).astype(np.int64, order="C")
                 own_sums = np.empty((len(real), 0)) if sums is None else sums[part][:, row[cells[:, :, 0]]]
-                of_rows = own_sums.reshape(len(real), int(sums is not None)).astype(np.int64)
+                of_rows = own_sums.reshape(len(real), int(sums is not None)).astype(np.int64, order="C")
                 places, begin = np.arange(n), np.arange(len(columns) + 1) * m
                 round_families(places[None, :], np.ones(1), begin, columns, 0 * places, of_rows, real, 0, own)
                 found[part, cells] = own.reshape(-1, *cells.shape)
