@@ -11,6 +11,7 @@ from helpers import releases
 from tallytree._report.front import front_page, period_words, verdict
 from tallytree._report.reading import PublishedError, level_errors
 from tallytree._report.risk import of_hundred
+from tallytree._report.wording import off_by
 from tallytree.release.view.release_view import ReleaseView
 
 SAID = {
@@ -46,9 +47,7 @@ def test_it_says_what_it_is_how_many_who_is_protected_and_whom_to_ask(areas):
     (row,) = release.table("all", alpha=0.1).to_pylist()
     assert shown.number == f"{row['count']:,}"
     assert shown.unit == "commutes"
-    far = max(row["ci_upper"] - row["count"], row["count"] - row["ci_lower"])
-    assert shown.error == f"± {far}"
-    assert abs(far - 1.645 * row["std_dev"]) < 1.5
+    assert shown.error == off_by(row["count"], row["ci_lower"], row["ci_upper"])
     who = shown.cards[0]
     assert (who.question, who.number) == ("Who is protected?", "one commuter")
     blind, found = of_hundred(release.statement)
