@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tallytree._compute.arrays import IntArray
 from tallytree._measurements import Measures, Statistic
 from tallytree._solvers.tables.fit import fit
 from tallytree._solvers.tables.linear import NoisyTable
+from tallytree._validate import safe_text
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
@@ -29,10 +30,26 @@ class LeastSquares(TablesMechanism):
     coarser ones fixed: so counts near 0 move the finest tables only, and no total. The detail of every area is then
     raked to these tables and rounded. See `docs/explanation/tables.md`.
 
+    Attributes:
+        pooling: `"areas"`: each cell learns from all areas how far cells lie from what is expected of them, the table
+            of the area above scaled to the area's coarser tables. `"none"`: from its own measurements alone, as before
+            version 0.43. See `docs/explanation/borrowed-strength.md`.
+
     `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it,
     with what rounding adds. Cells that are impossible are 0 and known exactly. What they tell of others is not in
     `std_dev`, which is then an upper bound.
     """
+
+    pooling: Literal["areas", "none"] = "areas"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no pooling.
+
+        Raises:
+            ValueError: another text.
+        """
+        if self.pooling not in ("areas", "none"):
+            raise ValueError(f"pooling: {safe_text(self.pooling)} must be 'areas' or 'none'")
 
     def reconcile(
         self,
@@ -58,6 +75,7 @@ class LeastSquares(TablesMechanism):
             totals=exact,
             wanted=wanted,
             impossible=layout.impossible,
+            pooled=self.pooling == "areas",
             progress=stages.step,
         )
         std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)
@@ -71,7 +89,8 @@ class LeastSquares(TablesMechanism):
                 std_devs[name] = np.where(zero, 0.0, std_devs[name])
                 unbiased[name][:, zero] = 0.0
         misses = {name: fitted.misses[at] for name, at in of.items()}
-        return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding)
+        typical = {name: fitted.typical_errors[at] for name, at in of.items()}
+        return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding, typical)
 
 
 def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:

@@ -1,15 +1,15 @@
 """Non-negative tables of a family of areas, from coarse to fine: each table with the coarser ones fixed.
 
-The children c of an area have estimates z_cT of all tables T of a `Lattice`. Their tables x_cT are decided in the order
-of the lattice, the total first. With what is decided before, the tables of T are the nearest
+The children c of an area have estimates e_cT of all tables T of a `Lattice`, and variances v_cT. Their tables x_cT are
+decided in the order of the lattice, the total first. With what is decided before, the tables of T are the nearest
 
-    minimise  Σ_c π_cT Σ_g (x_cg − z_cg)² / n_g   subject to   x ≥ 0,   Σ_c x_c = X,   |Q_T' x_c − x_cT'| ≤ s_TT'
+    minimise  Σ_c Σ_g (x_cg − e_cg)² / v_cg   subject to   x ≥ 0,   Σ_c x_c = X,   |Q_T' x_c − x_cT'| ≤ s_TT'
 
 for the coarser tables T' (`wanted_sums`), with X the parent's table. s is 0 where T' was measured well. What x ≥ 0
 changes then stays within one table of one family. A joint fit of all tables would let hundreds of cells near 0 move the
 totals, however well these were measured. s is above 0 where T' is no more than the sum of T.
 
-The multipliers λ of the sums give x = max(z + n_g Σ λ, 0). They are chosen by turns: those of the sums to one coarser
+The multipliers λ of the sums give x = max(e + v Σ λ, 0). They are chosen by turns: those of the sums to one coarser
 table all at once, each in closed form (Michelot 1986). This raises the dual function until all sums are met; where they
 have no common solution it ends after some cycles. Source: Hildreth 1957 for the multipliers by turns.
 """
@@ -136,11 +136,14 @@ def nearest_step(z: FloatArray, spread: FloatArray, low: float, high: float) -> 
 
 
 @inlined
-def _reach_column(g: int, total: float, y: FloatArray, force: FloatArray, scratch: _Scratch) -> float:
+def _reach_column(
+    g: int, total: float, y: FloatArray, variance: FloatArray, force: FloatArray, scratch: _Scratch
+) -> float:
     """Choose the multiplier of the sum over a family in one cell; how far the sum was from it."""
     found = 0.0
     for c in range(len(y)):
         found += max(y[c, g], 0.0)
+        scratch.spread[c] = variance[c, g]
         scratch.column[c] = y[c, g] - force[g] * scratch.spread[c]
     force[g] = nearest_step(scratch.column, scratch.spread, total, total)
     for c in range(len(y)):
@@ -157,6 +160,7 @@ def _reach_sums(
     row: FloatArray,
     zero: BoolArray,
     y: FloatArray,
+    variance: FloatArray,
     force: FloatArray,
     scratch: _Scratch,
 ) -> float:
@@ -172,7 +176,7 @@ def _reach_sums(
         if active[g]:
             h = sums.maps[shift + g]
             lacking[h] += max(y[g], 0.0)
-            y[g] -= force[h] * lattice.size[here + g]
+            y[g] -= force[h] * variance[g]
             wanted[h] += max(y[g], 0.0)
     gap = 0.0
     for h in range(groups):
@@ -188,7 +192,7 @@ def _reach_sums(
             h = sums.maps[shift + g]
             if active[g] and force[h] != 0.0:
                 lacking[h] -= y[g]
-                weight[h] += lattice.size[here + g]
+                weight[h] += variance[g]
         for h in range(groups):
             if weight[h] > 0.0:
                 force[h] = lacking[h] / weight[h]
@@ -197,14 +201,14 @@ def _reach_sums(
         done = True
         for g in range(n):
             h = sums.maps[shift + g]
-            if active[g] and force[h] != 0.0 and y[g] + force[h] * lattice.size[here + g] < 0.0:
+            if active[g] and force[h] != 0.0 and y[g] + force[h] * variance[g] < 0.0:
                 active[g] = False
                 done = False
         if done:
             break
     for g in range(n):
         if not zero[here + g]:
-            y[g] += force[sums.maps[shift + g]] * lattice.size[here + g]
+            y[g] += force[sums.maps[shift + g]] * variance[g]
     return gap
 
 
@@ -263,127 +267,118 @@ def _rake(
 
 
 @kernel
-def nonnegative_tables(
+def nonnegative_table(
     lattice: Rows,
     sums: CoarseSums,
-    z: FloatArray,
-    spread: FloatArray,
+    k: int,
+    tables: FloatArray,
+    estimates: FloatArray,
+    variances: FloatArray,
     parent: FloatArray,
     has_parent: bool,
-    keep_totals: bool,
     zero: BoolArray,
     deviation: FloatArray,
-) -> int:
-    """Replace the estimates of a family's tables by non-negative ones that agree.
+) -> bool:
+    """Decide one table of a family, which agrees with those that are decided.
 
     Args:
         lattice: the marginals.
         sums: what the tables have to add up to.
-        z: (children, P) the estimates; gets the tables.
-        spread: (children, K) or (1, K), 1/π of each table's own component.
+        k: the table.
+        tables: (children, P) the tables that are decided; gets this one.
+        estimates: (children, n) of the table's cells; changed.
+        variances: (children, n) what a step away costs less.
         parent: (P,) the parent's tables; ignored for the root.
         has_parent: whether there is a parent.
-        keep_totals: whether the children's totals are exact.
         zero: (P,) the cells that are 0 in every area.
         deviation: (2, K) the standard deviation of a cell of each table: of the children, and of the parent.
 
     Returns:
-        How many tables did not reach their sums.
+        Whether the table reached its sums.
     """
-    m = len(z)
-    missed = 0
+    m, here = len(tables), lattice.begin[k]
+    n = lattice.begin[k + 1] - here
     if m == 1 and has_parent:
-        for g in range(z.shape[1]):
-            z[0, g] = parent[g]
-        return 0
-    one = len(spread) == 1
-    if not keep_totals:
-        if has_parent:
-            totals, spreads = z[:, 0].copy(), np.empty(m)
-            for c in range(m):
-                spreads[c] = spread[0 if one else c, 0]
-            step = nearest_step(totals, spreads, parent[0], parent[0])
-            for c in range(m):
-                z[c, 0] = max(totals[c] + step * spreads[c], 0.0)
-        else:
-            z[0, 0] = max(z[0, 0], 0.0)
-    most, forces = 0, 0
-    for k in range(len(lattice.lower)):
-        most = max(most, lattice.begin[k + 1] - lattice.begin[k])
-        of_sums = 0
-        for pair in range(sums.begin[k], sums.begin[k + 1]):
-            of_sums += lattice.begin[sums.table[pair] + 1] - lattice.begin[sums.table[pair]]
-        forces = max(forces, of_sums)
-    y, force, force_above = np.empty((m, most)), np.empty((m, forces)), np.empty(most)
+        for g in range(n):
+            tables[0, here + g] = parent[here + g]
+        return True
+    most, forces = n, 0
+    for pair in range(sums.begin[k], sums.begin[k + 1]):
+        groups = lattice.begin[sums.table[pair] + 1] - lattice.begin[sums.table[pair]]
+        most, forces = max(most, groups), forces + groups
+    force, force_above = np.zeros((m, forces)), np.zeros(n)
     scratch = _Scratch(
         np.empty(most), np.empty(most), np.empty(most), np.empty(most, dtype=np.bool_), np.empty(m), np.empty(m)
     )
-    for k in range(1, len(lattice.lower)):
-        here = lattice.begin[k]
-        n = lattice.begin[k + 1] - here
-        sets = int(has_parent) + sums.begin[k + 1] - sums.begin[k]
-        for c in range(m):
-            scratch.spread[c] = spread[0 if one else c, k]
+    y = estimates
+    for c in range(m):
+        for g in range(n):
+            if zero[here + g]:
+                y[c, g] = 0.0
+    sets = int(has_parent) + sums.begin[k + 1] - sums.begin[k]
+    met = False
+    for cycle in range(MAX_CYCLES):
+        miss = 0.0
+        if has_parent:
             for g in range(n):
-                y[c, g] = 0.0 if zero[here + g] else z[c, here + g]
-        force[:], force_above[:] = 0.0, 0.0
-        met = False
-        for cycle in range(MAX_CYCLES):
-            miss = 0.0
-            if has_parent:
-                for g in range(n):
-                    if not zero[here + g]:
-                        gap = _reach_column(g, parent[here + g], y, force_above, scratch)
-                        miss = max(miss, gap / deviation[1, k])
-            first = 0
-            for pair in range(sums.begin[k], sums.begin[k + 1]):
-                coarser = sums.table[pair]
-                end = first + lattice.begin[coarser + 1] - lattice.begin[coarser]
-                for c in range(m):
-                    gap = _reach_sums(lattice, sums, k, pair, z[c], zero, y[c], force[c, first:end], scratch)
-                    miss = max(miss, gap / deviation[0, coarser])
-                first = end
-            if sets == 1 or (cycle > 0 and miss <= TOLERANCE):
-                met = True
-                break
-        for c in range(m):
-            for g in range(n):
-                y[c, g] = max(y[c, g], 0.0)
-        if not met:
-            met = _rake(lattice, sums, k, z, parent, has_parent, zero, deviation, y, scratch)
-        missed += not met
-        for c in range(m):
-            for g in range(n):
-                z[c, here + g] = y[c, g]
-    return missed
+                if not zero[here + g]:
+                    gap = _reach_column(g, parent[here + g], y, variances, force_above, scratch)
+                    miss = max(miss, gap / deviation[1, k])
+        first = 0
+        for pair in range(sums.begin[k], sums.begin[k + 1]):
+            coarser = sums.table[pair]
+            end = first + lattice.begin[coarser + 1] - lattice.begin[coarser]
+            for c in range(m):
+                gap = _reach_sums(
+                    lattice, sums, k, pair, tables[c], zero, y[c], variances[c], force[c, first:end], scratch
+                )
+                miss = max(miss, gap / deviation[0, coarser])
+            first = end
+        if sets <= 1 or (cycle > 0 and miss <= TOLERANCE):
+            met = True
+            break
+    for c in range(m):
+        for g in range(n):
+            y[c, g] = max(y[c, g], 0.0)
+    if not met:
+        met = _rake(lattice, sums, k, tables, parent, has_parent, zero, deviation, y, scratch)
+    for c in range(m):
+        for g in range(n):
+            tables[c, here + g] = y[c, g]
+    return met
 
 
 @kernel
 def nonnegative_families(
     lattice: Rows,
     sums: CoarseSums,
+    k: int,
     families: IntArray,
-    z: FloatArray,
-    spread: FloatArray,
+    tables: FloatArray,
+    estimates: FloatArray,
+    variances: FloatArray,
     parents: FloatArray,
-    keep_totals: bool,
     zero: BoolArray,
     deviation: FloatArray,
-) -> None:
-    """`nonnegative_tables` for the families of several areas.
+) -> int:
+    """`nonnegative_table` for the families of several areas; how many did not reach their sums.
 
     Args:
         lattice: the marginals.
         sums: what the tables have to add up to.
+        k: the table.
         families: (areas + 1,) where the children of each area begin.
-        z: (children, P).
-        spread: (children, K) or (1, K).
+        tables: (children, P).
+        estimates: (children, n).
+        variances: (children, n).
         parents: (areas, P).
-        keep_totals: whether the children's totals are exact.
         zero: (P,).
         deviation: (2, K).
     """
+    missed = 0
     for i in range(len(parents)):
         own = slice(families[i], families[i + 1])
-        among = spread[own] if len(spread) > 1 else spread
-        nonnegative_tables(lattice, sums, z[own], among, parents[i], True, keep_totals, zero, deviation)
+        missed += not nonnegative_table(
+            lattice, sums, k, tables[own], estimates[own], variances[own], parents[i], True, zero, deviation
+        )
+    return missed

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, NumberArray, chunks
-from tallytree._compute.threads import side_by_side
 from tallytree._solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree._solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_tables, wanted_sums
+from tallytree._solvers.laws import expected_errors
+from tallytree._solvers.tables.coarse import wanted_sums
+from tallytree._solvers.tables.decided import decided_tables
 from tallytree._solvers.tables.detail import rake_tree
 from tallytree._solvers.tables.integers import CELLS_AT_ONCE, Rounding
 from tallytree._solvers.tables.lattice import Lattice
-from tallytree._solvers.tables.linear import Level, NoisyTable, downward, tables, upward
+from tallytree._solvers.tables.linear import NoisyTable, upward
 from tallytree._solvers.tables.marginals import Detail, Marginal
 from tallytree._solvers.tables.variance import Table, expected_std_devs
 
@@ -57,12 +58,15 @@ class TableFit:
             integers: the root of the mean square, in standard deviations of its cells.
         rounding: of known tables, what rounding adds to the standard deviation of a cell, in squares, where that is not
             negligible.
+        typical_errors: of the wanted tables, the root mean square error that is expected of each integer: float64
+            (areas, cells).
     """
 
     leaves: IntArray
     estimates: dict[Table, FloatArray]
     misses: dict[Table, float]
     rounding: dict[Table, float]
+    typical_errors: dict[Table, FloatArray]
 
 
 def fit(
@@ -73,6 +77,7 @@ def fit(
     totals: tuple[int, IntArray] | None = None,
     impossible: BoolArray | None = None,
     wanted: Sequence[Iterable[Marginal]] | None = None,
+    pooled: bool = True,
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TableFit:
@@ -86,6 +91,7 @@ def fit(
         totals: a level, and int64 (areas of it,): the exact total of each of its areas, which is kept.
         impossible: bool (detail cells,), those that are 0 in every area; None where there are none.
         wanted: per level of areas, the marginals whose least-squares estimates are returned.
+        pooled: whether cells learn from each other what is expected of them.
         threads: how many; None takes one per processor. The result does not depend on it.
         progress: is told what begins.
 
@@ -99,8 +105,8 @@ def fit(
     """
     exact = _check(detail, families, measured, totals)
     zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
-    problem = _Problem(detail, families, measured, exact, zero, threads, progress or (lambda stage: None))
-    return problem.solved(wanted or [()] * len(measured))
+    problem = _Problem(detail, families, measured, exact, zero, pooled, threads, progress or (lambda stage: None))
+    return problem.solved([tuple(each) for each in wanted or [()] * len(measured)])
 
 
 def _check(
@@ -154,10 +160,11 @@ class _Problem:
     measured: Sequence[Sequence[NoisyTable]]
     exact: list[IntArray]
     zero: BoolArray
+    pooled: bool
     threads: int | None
     progress: Callable[[str], None]
 
-    def solved(self, wanted: Sequence[Iterable[Marginal]]) -> TableFit:
+    def solved(self, wanted: Sequence[Sequence[Marginal]]) -> TableFit:
         self.progress("combining the noisy tables")
         levels = upward(
             self.detail,
@@ -170,7 +177,16 @@ class _Problem:
         deviations = [np.maximum(each, LEAST_DEVIATION) for each in exactly]
         sums = [wanted_sums(lattice, each) for lattice, each in zip(lattices, exactly, strict=True)]
         estimates: dict[Table, FloatArray] = {}
-        targets = self._tables(levels, sums, deviations, wanted, estimates)
+        decided = decided_tables(
+            levels, self.families, sums, exactly, LEAST_DEVIATION, self.exact, self.zero, wanted, estimates,
+            pooled=self.pooled, threads=self.threads, progress=self.progress,
+        )  # fmt: skip
+        targets = [each.tables for each in decided]
+        if self.pooled:
+            deviations = [
+                np.maximum(_typical(lattice, each.errors), LEAST_DEVIATION)
+                for lattice, each in zip(lattices, decided, strict=True)
+            ]
         self.progress("fitting the detail")
         slack = [each.most() for each in sums]
         detail = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
@@ -181,6 +197,7 @@ class _Problem:
         own = work.own_details(self.zero)
         rounding: dict[Table, float] = {}
         misses: dict[Table, float] = {}
+        typical: dict[Table, FloatArray] = {}
         for depth, lattice in enumerate(lattices):
             for k, marginal in enumerate(lattice.known):
                 published, real = (lattice.detail.summed(x, marginal) for x in (own[depth], detail[depth]))
@@ -190,7 +207,11 @@ class _Problem:
                     rounding[depth, marginal] = float(np.sqrt(added))
                 miss = np.sqrt(max(_excess(published, target, 1.0), 0.0))
                 misses[depth, marginal] = float(miss / max(std_dev, LEAST_MISS))
-        return TableFit(work.dealt(own), estimates, misses, rounding)
+                if marginal in wanted[depth]:
+                    errors = np.ascontiguousarray(decided[depth].errors[:, lattice.places[marginal]])
+                    typical[depth, marginal] = np.empty_like(errors)
+                    expected_errors(np.ascontiguousarray(real, dtype=np.float64), errors, published.astype(np.int64), typical[depth, marginal])
+        return TableFit(work.dealt(own), estimates, misses, rounding, typical)
 
     def _chunks(self, depth: int, width: int) -> list[slice]:
         """Slices of the areas of a level whose children have a limited number of cells."""
@@ -208,112 +229,10 @@ class _Problem:
             for depth, lattice in enumerate(lattices)
         ]
 
-    def _tables(
-        self,
-        levels: Sequence[Level],
-        sums: Sequence[CoarseSums],
-        deviations: Sequence[FloatArray],
-        wanted: Sequence[Iterable[Marginal]],
-        estimates: dict[Table, FloatArray],
-    ) -> list[FloatArray]:
-        """The non-negative tables of every level, (areas, P); the wanted least-squares estimates are added."""
-        root, whole = levels[0], slice(0, 1)
-        components = root.components(whole).copy()
-        if self.exact:
-            components[:, 0] = self.exact[0] / self.detail.cells
-        targets = [tables(root.lattice, components)]
-        for marginal in wanted[0]:
-            estimates[0, marginal] = targets[0][:, root.lattice.places[marginal]].copy()
-        nothing = np.zeros(targets[0].shape[1])
-        limits = np.stack([deviations[0], deviations[0]])
-        zero = root.lattice.holds_all(self.zero)
-        nonnegative_tables(
-            root.lattice.rows, sums[0], targets[0], root.inverse(whole), nothing, False, bool(self.exact), zero, limits
-        )
-        for depth, family in enumerate(self.families):
-            below, last = levels[depth + 1], depth == len(self.families) - 1
-            areas, width = int(family[-1]), int(below.lattice.rows.begin[-1])
-            found = {marginal: np.empty((areas, self.detail.size(marginal))) for marginal in wanted[depth + 1]}
-            marginals, cells = levels[depth].lattice.embedded(below.lattice)
-            work = _Children(
-                levels[depth].lattice,
-                below,
-                sums[depth + 1],
-                family,
-                components,
-                targets[depth][:, cells],
-                np.stack([deviations[depth + 1], deviations[depth][marginals]]),
-                below.lattice.holds_all(self.zero),
-                self.exact[depth + 1] if depth + 1 < len(self.exact) else None,
-                np.empty((0 if last else areas, width)),
-                np.empty((areas, width)),
-                found,
-            )
-            for _ in side_by_side(work, self._chunks(depth, width), threads=self.threads):
-                pass
-            components = work.components
-            targets.append(work.targets)
-            estimates |= {(depth + 1, marginal): values for marginal, values in found.items()}
-            self.progress(f"decided the tables of level {depth + 1}: {areas:,} areas")
-        return targets
 
-
-@dataclass(frozen=True, eq=False)
-class _Children:
-    """The tables of the children of one level; called with a slice of the areas above, it fills in what is theirs.
-
-    Attributes:
-        lattice: of the areas above.
-        below: the children's level.
-        sums: what the children's tables have to add up to.
-        family: (areas + 1,) where the children of each area begin.
-        above: (areas, P of their lattice) the areas' estimates, as components.
-        parents: (areas, P) the areas' non-negative tables, of the marginals that the children know.
-        limits: (2, K) see `nonnegative_tables`.
-        zero: (P,) the cells that are 0.
-        totals: the children's exact totals; None where they are not known.
-        components: (children, P) gets their estimates, as components; without rows at the last level.
-        targets: (children, P) gets their non-negative tables.
-        estimates: by marginal, get the estimates that are wanted.
-    """
-
-    lattice: Lattice
-    below: Level
-    sums: CoarseSums
-    family: IntArray
-    above: FloatArray
-    parents: FloatArray
-    limits: FloatArray
-    zero: BoolArray
-    totals: IntArray | None
-    components: FloatArray
-    targets: FloatArray
-    estimates: dict[Marginal, FloatArray]
-
-    def __call__(self, part: slice) -> None:
-        own = self.below.lattice
-        family = self.family[part.start : part.stop + 1]
-        children = slice(int(family[0]), int(family[-1]))
-        exact = None if self.totals is None else self.totals[children]
-        x = downward(self.below, self.above[part], family, self.lattice, exact)
-        if len(self.components):
-            self.components[children] = x
-        x = tables(own, x)
-        for marginal, values in self.estimates.items():
-            values[children] = x[:, own.places[marginal]]
-        spread = self.below.inverse(children)
-        nonnegative_families(
-            own.rows,
-            self.sums,
-            family - family[0],
-            x,
-            spread,
-            self.parents[part],
-            exact is not None,
-            self.zero,
-            self.limits,
-        )
-        self.targets[children] = x
+def _typical(lattice: Lattice, errors: FloatArray) -> FloatArray:
+    """The root mean square error of a cell of each table: (K,)."""
+    return np.sqrt([errors[:, lattice.places[marginal]].mean() for marginal in lattice.known])
 
 
 def _excess(published: NumberArray, real: NumberArray, part: float) -> float:

@@ -1,0 +1,277 @@
+"""How far true numbers lie from what is expected of them: laws that are learned from noisy numbers, and posteriors.
+
+Each of many cells has a noisy estimate y = x + noise (standard deviation s) of its true number x ≥ 0, and M > 0, what
+is expected of it. The **law** is the distribution of x over the cells of a **stratum**, those with M in the same power
+of two. It is a mixture of
+
+* x ≈ r·M for each r of a grid, 0 and `LEAST_RATIO` … `MOST_RATIO` in equal steps of the logarithm. Each has the
+  variance r·M + (WIDTH·r·M)²: that of a count, and the width of a step, so that nothing lies between the steps.
+* an outlier, which has nothing to do with M: any size is as probable as any other on a logarithmic scale.
+
+Its weights are those of maximum likelihood (nonparametric empirical Bayes: Robbins 1956, Kiefer and Wolfowitz 1956) by
+EM. Nothing but noisy numbers goes in. Where all cells are as expected, the law is narrow and pools them; where they are
+not, it is wide and leaves them alone. An outlier always keeps `LEAST_OUTLIER`, and no estimate is moved by more than
+`MOST_MOVED` standard deviations, so what a cell loses by being unusual is limited (Efron and Morris 1971).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallytree._compute.arrays import FloatArray, IntArray
+from tallytree._compute.kernels import inlined, kernel
+
+LEAST_RATIO, MOST_RATIO, RATIOS = 0.02, 64.0, 45
+GRID = np.concatenate([[0.0], np.geomspace(LEAST_RATIO, MOST_RATIO, RATIOS)])
+BEGIN = np.concatenate([[0.1], 0.85 * GRID[1:] * np.exp(-GRID[1:]) / (GRID[1:] * np.exp(-GRID[1:])).sum(), [0.0]]) + 0.05 / 47
+"""Where EM begins: r has an exponential law, about, so that noise which says nothing of the law leaves it there."""
+WIDTH = 0.09
+"""Half the step of the grid's logarithm."""
+LEAST_OUTLIER = 0.001
+LOG_RANGE = 20.0
+"""The logarithm of the range of an outlier's size."""
+MOST_MOVED = 2.0
+LEAST_CELLS = 200
+"""A stratum has so many cells; fewer are joined to the next."""
+SAMPLED, ROUNDS = 4_000, 50
+"""The most cells of a stratum from which its law is learned, and the rounds of EM."""
+POWERS = (-8, 30)
+"""M below or above these powers of two is in the first or the last stratum."""
+NEGLIGIBLE = 1e-7
+"""A part of a law with less weight is left out of posteriors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """The laws of the strata of a table.
+
+    Attributes:
+        stratum: int64 (powers,), the stratum of each power of two.
+        weights: float64 (strata, ratios + 1), of each ratio of the grid; last of an outlier. Each row adds up to 1.
+    """
+
+    stratum: IntArray
+    weights: FloatArray
+
+
+def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) -> Laws | None:
+    """The laws of the cells of a table.
+
+    Args:
+        y: float64 (areas, cells), the estimates.
+        expected: float64 (areas, cells), M; 0 where a cell is known to be 0. Such cells are left out.
+        deviations: float64 (areas,), s of the cells of each area; areas with 0 are left out.
+
+    Returns:
+        None where there are fewer than `LEAST_CELLS` cells.
+    """
+    power = np.empty(y.shape, dtype=np.int8)
+    count = powers_of_two(expected, deviations, power)
+    if count.sum() < LEAST_CELLS:
+        return None
+    stratum, number, gathered = np.zeros(len(count), dtype=np.int64), 0, 0
+    for i, n in enumerate(count):
+        stratum[i] = number
+        gathered += int(n)
+        if gathered >= LEAST_CELLS and count[i + 1 :].sum() >= LEAST_CELLS:
+            number, gathered = number + 1, 0
+    total = np.bincount(stratum, count, minlength=number + 1)
+    steps = np.ceil(total / SAMPLED).astype(np.int64)
+    size = np.ceil(total / np.maximum(steps, 1)).astype(np.int64)
+    begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+    of_sample = np.empty((3, int(begin[-1])))
+    sample(y, expected, deviations, power, stratum, steps, begin, of_sample)
+    weights = np.empty((number + 1, len(GRID) + 1))
+    for i in range(number + 1):
+        weights[i] = law(*of_sample[:, begin[i] : begin[i + 1]], ROUNDS)
+    return Laws(stratum, weights)
+
+
+@kernel
+def powers_of_two(expected: FloatArray, deviations: FloatArray, power: IntArray) -> IntArray:
+    """Write the power of two of each M, from 0 for the least; −1 where the cell is left out. How many there are of each.
+
+    Args:
+        expected: (areas, cells).
+        deviations: (areas,).
+        power: int8 (areas, cells).
+    """
+    count = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
+    for c in range(len(expected)):
+        for g in range(expected.shape[1]):
+            power[c, g] = -1
+            if expected[c, g] > 0.0 and deviations[c] > 0.0:
+                power[c, g] = _power(expected[c, g])
+                count[power[c, g]] += 1
+    return count
+
+
+@inlined
+def _power(expected: float) -> int:
+    """The power of two of M, from 0 for the least."""
+    return min(max(math.frexp(expected)[1] - 1, POWERS[0]), POWERS[1]) - POWERS[0]
+
+
+@kernel
+def sample(
+    y: FloatArray,
+    expected: FloatArray,
+    deviations: FloatArray,
+    power: IntArray,
+    stratum: IntArray,
+    steps: IntArray,
+    begin: IntArray,
+    found: FloatArray,
+) -> None:
+    """Write y, M and s of every steps-th cell of each stratum into its columns, from begin on."""
+    seen = np.zeros(len(steps), dtype=np.int64)
+    for c in range(len(y)):
+        for g in range(y.shape[1]):
+            if power[c, g] >= 0:
+                k = stratum[power[c, g]]
+                if seen[k] % steps[k] == 0:
+                    place = begin[k] + seen[k] // steps[k]
+                    found[0, place], found[1, place], found[2, place] = y[c, g], expected[c, g], deviations[c]
+                seen[k] += 1
+
+
+@inlined
+def _near_ratio(y: float, mean: float, variance: float) -> float:
+    """The density of y, up to 1/√(2π), where x is near r·M; `variance` is of y."""
+    return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(variance)
+
+
+@inlined
+def _outlying(y: float, s: float) -> float:
+    """The density of y of an outlier, in the same unit: 1/x about y, as far as x ≥ 0."""
+    return 2.5066282746310002 * 0.5 * math.erfc(-y / s * 0.7071067811865476) / (LOG_RANGE * max(y, s))
+
+
+@kernel
+def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, rounds: int) -> FloatArray:
+    """The weights of largest likelihood, float64 (ratios + 1,), of cells y, M, s, each float64 (n,)."""
+    parts = len(GRID) + 1
+    weights = BEGIN.copy()
+    like = np.empty((len(y), parts))
+    for i in range(len(y)):
+        for k in range(parts - 1):
+            mean = GRID[k] * expected[i]
+            like[i, k] = _near_ratio(y[i], mean, deviations[i] ** 2 + mean + (WIDTH * mean) ** 2)
+        like[i, parts - 1] = _outlying(y[i], deviations[i])
+    share = np.empty(parts)
+    for _ in range(rounds):
+        share[:] = 0.0
+        known = 0.0
+        for i in range(len(y)):
+            whole = 0.0
+            for k in range(parts):
+                whole += weights[k] * like[i, k]
+            if whole > 0.0:  # else y is far below 0
+                known += 1.0
+                for k in range(parts):
+                    share[k] += weights[k] * like[i, k] / whole
+        if known == 0.0:
+            break
+        for k in range(parts):
+            weights[k] = share[k] / known
+        if weights[parts - 1] < LEAST_OUTLIER:
+            rest = 1.0 - weights[parts - 1]
+            for k in range(parts - 1):
+                weights[k] *= (1.0 - LEAST_OUTLIER) / rest
+            weights[parts - 1] = LEAST_OUTLIER
+    return weights
+
+
+@kernel
+def posteriors(
+    y: FloatArray,
+    expected: FloatArray,
+    deviations: FloatArray,
+    stratum: IntArray,
+    weights: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    held: FloatArray,
+) -> None:
+    """Write what is expected of each true number, given its estimate and the law, and the variance of that.
+
+    Args:
+        y: (areas, cells).
+        expected: (areas, cells), M.
+        deviations: (areas,), s.
+        stratum: of each power of two.
+        weights: (strata, ratios + 1).
+        mean: (areas, cells), written: no further from y than `MOST_MOVED` standard deviations, but ≥ 0.
+        variance: (areas, cells), written. Both are 0 where M is 0; where s is 0, the mean is y.
+        held: (areas, cells), written: by how much the limit moved the mean.
+    """
+    parts = len(GRID) + 1
+    for c in range(len(y)):
+        s = deviations[c]
+        for g in range(y.shape[1]):
+            m = expected[c, g]
+            mean[c, g], variance[c, g], held[c, g] = max(y[c, g], 0.0) if m > 0.0 else 0.0, 0.0, 0.0
+            if m <= 0.0 or s <= 0.0:
+                continue
+            k = stratum[_power(m)]
+            z = y[c, g]
+            whole, first, second = 0.0, 0.0, 0.0
+            for j in range(parts - 1):
+                if weights[k, j] < NEGLIGIBLE:
+                    continue
+                middle = GRID[j] * m
+                own = middle + (WIDTH * middle) ** 2
+                of_y = s * s + own
+                weight = weights[k, j] * _near_ratio(z, middle, of_y)
+                x = middle + own / of_y * (z - middle)
+                whole += weight
+                first += weight * x
+                second += weight * (x * x + own * s * s / of_y)
+            weight = weights[k, parts - 1] * _outlying(z, s)
+            if weight > 0.0:
+                t = z / s
+                below = 0.5 * math.erfc(-t * 0.7071067811865476)
+                hazard = 0.3989422804014327 * math.exp(-0.5 * t * t) / below if below > 1e-200 else -t
+                x = z + s * hazard
+                whole += weight
+                first += weight * x
+                second += weight * (x * x + s * s * max(1.0 - hazard * (t + hazard), 0.0))
+            if whole <= 0.0:  # so far below 0 that nothing explains it
+                mean[c, g], variance[c, g] = 0.0, s * s
+                continue
+            found = first / whole
+            near = max(min(max(found, z - MOST_MOVED * s), z + MOST_MOVED * s), 0.0)
+            mean[c, g], held[c, g] = near, near - found
+            variance[c, g] = max(second / whole - found * found, 0.0)
+
+
+@kernel
+def expected_errors(
+    real: FloatArray, variance: FloatArray, published: IntArray, deviations: FloatArray
+) -> None:
+    """Write the root mean square error of each published integer, if its true integer is about normal.
+
+    Args:
+        real: (areas, cells), the mean of each.
+        variance: (areas, cells).
+        published: (areas, cells).
+        deviations: (areas, cells), written: √(Σ (k − n)² φ(k) ÷ Σ φ(k)) over the integers k.
+    """
+    for c in range(len(real)):
+        for g in range(real.shape[1]):
+            v, n = variance[c, g], published[c, g]
+            off = n - real[c, g]
+            if v > 2.0 or v <= 1e-9:
+                deviations[c, g] = math.sqrt(v + off * off) if v > 2.0 else (0.0 if abs(off) <= 0.5 else abs(off))
+                continue
+            reach = int(math.ceil(abs(off) + 9.0 * math.sqrt(v))) + 1
+            whole, square = 0.0, 0.0
+            nearest = round(-off)
+            for k in range(-reach, reach + 1):
+                density = math.exp(-0.5 * ((k + off) ** 2 - (nearest + off) ** 2) / v)
+                whole += density
+                square += density * k * k
+            deviations[c, g] = math.sqrt(square / whole)
