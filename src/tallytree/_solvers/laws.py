@@ -34,7 +34,14 @@ LEAST_OUTLIER = 0.001
 LOG_RANGE = 20.0
 """The logarithm of the range of an outlier's size."""
 MOST_MOVED = 2.0
-LEAST_CELLS = 200
+PRIOR = 10.0
+"""How many cells the beginning counts as, beside those that a law is learned from."""
+GUARDED, MOST_GUARDED = 1.25, 0.05
+"""A true number of any size should err by no more than the root of this, in standard deviations of its estimate. For
+that, rare sizes count as more than they are, up to the second part of a law."""
+GUARDING = 20
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+LEAST_CELLS = 40
 """A stratum has so many cells; fewer are joined to the next."""
 SAMPLED, ROUNDS = 4_000, 50
 """The most cells of a stratum from which its law is learned, and the rounds of EM."""
@@ -51,10 +58,12 @@ class Laws:
     Attributes:
         stratum: int64 (powers,), the stratum of each power of two.
         weights: float64 (strata, ratios + 1), of each ratio of the grid; last of an outlier. Each row adds up to 1.
+        guarded: the same, where rare sizes count as more than they are.
     """
 
     stratum: IntArray
     weights: FloatArray
+    guarded: FloatArray
 
 
 def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) -> Laws | None:
@@ -84,10 +93,12 @@ def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) ->
     begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
     of_sample = np.empty((3, int(begin[-1])))
     sample(y, expected, deviations, power, stratum, steps, begin, of_sample)
-    weights = np.empty((number + 1, len(GRID) + 1))
+    weights, careful = (np.empty((number + 1, len(GRID) + 1)) for _ in range(2))
     for i in range(number + 1):
-        weights[i] = law(*of_sample[:, begin[i] : begin[i + 1]], ROUNDS)
-    return Laws(stratum, weights)
+        own = of_sample[:, begin[i] : begin[i + 1]]
+        weights[i] = law(*own, ROUNDS)
+        careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])))
+    return Laws(stratum, weights, careful)
 
 
 @kernel
@@ -176,7 +187,7 @@ def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, rounds: int
         if known == 0.0:
             break
         for k in range(parts):
-            weights[k] = share[k] / known
+            weights[k] = (share[k] + PRIOR * BEGIN[k]) / (known + PRIOR)
         if weights[parts - 1] < LEAST_OUTLIER:
             rest = 1.0 - weights[parts - 1]
             for k in range(parts - 1):
@@ -186,12 +197,60 @@ def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, rounds: int
 
 
 @kernel
+def guarded(weights: FloatArray, expected: float, deviation: float) -> FloatArray:
+    """A law in which rare sizes count as more than they are, so that none of them errs by too much: (ratios + 1,).
+
+    Args:
+        weights: (ratios + 1,) the law.
+        expected: M of a cell in the middle of the stratum.
+        deviation: its s.
+    """
+    parts, s = len(weights), deviation
+    added, found = np.zeros(parts), weights.copy()
+    like = np.empty((parts - 1, len(NODES), parts))
+    mean = np.empty((parts - 1, len(NODES), parts))
+    for k in range(parts - 1):
+        for i in range(len(NODES)):
+            z = GRID[k] * expected + s * NODES[i]
+            for j in range(parts - 1):
+                middle = GRID[j] * expected
+                own = middle + (WIDTH * middle) ** 2
+                like[k, i, j] = _near_ratio(z, middle, s * s + own)
+                mean[k, i, j] = middle + own / (s * s + own) * (z - middle)
+            like[k, i, parts - 1], mean[k, i, parts - 1] = _outlying(z, s), max(z, 0.0)
+    for _ in range(GUARDING):
+        done = True
+        for k in range(parts - 1):
+            risk = 0.0
+            for i in range(len(NODES)):
+                whole, first = 1e-300, 0.0
+                for j in range(parts):
+                    weight = found[j] * like[k, i, j]
+                    whole += weight
+                    first += weight * mean[k, i, j]
+                risk += NODE_WEIGHTS[i] / 2.5066282746310002 * (first / whole - GRID[k] * expected) ** 2
+            if risk > GUARDED * s * s:
+                added[k] = max(added[k] * 1.5, 1e-4)
+                done = False
+        whole = added.sum()
+        if whole > MOST_GUARDED:
+            added *= MOST_GUARDED / whole
+            whole = MOST_GUARDED
+        for k in range(parts):
+            found[k] = weights[k] * (1.0 - whole) + added[k]
+        if done:
+            break
+    return found
+
+
+@kernel
 def posteriors(
     y: FloatArray,
     expected: FloatArray,
     deviations: FloatArray,
     stratum: IntArray,
     weights: FloatArray,
+    careful: FloatArray,
     mean: FloatArray,
     variance: FloatArray,
     held: FloatArray,
@@ -204,9 +263,10 @@ def posteriors(
         deviations: (areas,), s.
         stratum: of each power of two.
         weights: (strata, ratios + 1).
-        mean: (areas, cells), written: no further from y than `MOST_MOVED` standard deviations, but ≥ 0.
+        careful: (strata, ratios + 1), guarded.
+        mean: (areas, cells), written: what is expected by the guarded law, no further from y than `MOST_MOVED` standard deviations, but ≥ 0.
         variance: (areas, cells), written. Both are 0 where M is 0; where s is 0, the mean is y.
-        held: (areas, cells), written: by how much the limit moved the mean.
+        held: (areas, cells), written: by how much that is more than what is expected by the law.
     """
     parts = len(GRID) + 1
     for c in range(len(y)):
@@ -218,32 +278,28 @@ def posteriors(
                 continue
             k = stratum[_power(m)]
             z = y[c, g]
-            whole, first, second = 0.0, 0.0, 0.0
-            for j in range(parts - 1):
-                if weights[k, j] < NEGLIGIBLE:
+            whole, first, second, whole_careful, first_careful = 0.0, 0.0, 0.0, 0.0, 0.0
+            for j in range(parts):
+                if careful[k, j] < NEGLIGIBLE:
                     continue
-                middle = GRID[j] * m
-                own = middle + (WIDTH * middle) ** 2
-                of_y = s * s + own
-                weight = weights[k, j] * _near_ratio(z, middle, of_y)
-                x = middle + own / of_y * (z - middle)
-                whole += weight
-                first += weight * x
-                second += weight * (x * x + own * s * s / of_y)
-            weight = weights[k, parts - 1] * _outlying(z, s)
-            if weight > 0.0:
-                t = z / s
-                below = 0.5 * math.erfc(-t * 0.7071067811865476)
-                hazard = 0.3989422804014327 * math.exp(-0.5 * t * t) / below if below > 1e-200 else -t
-                x = z + s * hazard
-                whole += weight
-                first += weight * x
-                second += weight * (x * x + s * s * max(1.0 - hazard * (t + hazard), 0.0))
+                if j < parts - 1:
+                    middle = GRID[j] * m
+                    own = middle + (WIDTH * middle) ** 2
+                    of_y = s * s + own
+                    like = _near_ratio(z, middle, of_y)
+                    x, square = middle + own / of_y * (z - middle), own * s * s / of_y
+                else:
+                    like, x, square = _outlying(z, s), max(z, 0.0), s * s
+                whole += weights[k, j] * like
+                first += weights[k, j] * like * x
+                second += weights[k, j] * like * (x * x + square)
+                whole_careful += careful[k, j] * like
+                first_careful += careful[k, j] * like * x
             if whole <= 0.0:  # so far below 0 that nothing explains it
-                mean[c, g], variance[c, g] = 0.0, s * s
+                variance[c, g] = s * s
                 continue
             found = first / whole
-            near = max(min(max(found, z - MOST_MOVED * s), z + MOST_MOVED * s), 0.0)
+            near = max(min(max(first_careful / whole_careful, z - MOST_MOVED * s), z + MOST_MOVED * s), 0.0)
             mean[c, g], held[c, g] = near, near - found
             variance[c, g] = max(second / whole - found * found, 0.0)
 

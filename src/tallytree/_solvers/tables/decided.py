@@ -23,7 +23,7 @@ from tallytree._solvers.tables.marginals import Marginal
 from tallytree._solvers.tables.pooling import Coarser, all_coarser, expected_cells, own_parts, own_variances, reached_errors
 from tallytree._solvers.tables.variance import Table
 
-LEAST_AREAS = 10
+LEAST_AREAS = 8
 """A level with fewer areas is not pooled."""
 LEAST_VARIANCE = 1e-4
 """No cell is held firmer than with this part of the variance of its estimate."""
@@ -227,7 +227,9 @@ class _Children:
         def work(part: slice) -> None:
             family, own = self._own(part)
             mean, variances, held = (np.empty_like(y[own]) for _ in range(3))
-            posteriors(y[own], expected[own], deviations[own], laws.stratum, laws.weights, mean, variances, held)
+            posteriors(
+                y[own], expected[own], deviations[own], laws.stratum, laws.weights, laws.guarded, mean, variances, held
+            )
             found = mean - held
             costs = np.maximum(variances + held**2, LEAST_VARIANCE * np.maximum(deviations[own][:, None], 0.01) ** 2)
             self._nearest(k, family, self.tables[own], mean, costs, above.tables[part])
