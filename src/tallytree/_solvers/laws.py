@@ -34,7 +34,7 @@ LEAST_OUTLIER = 0.001
 LOG_RANGE = 20.0
 """The logarithm of the range of an outlier's size."""
 MOST_MOVED = 2.0
-PRIOR = 10.0
+PRIOR = 1.0
 """How many cells the beginning counts as, beside those that a law is learned from."""
 GUARDED, MOST_GUARDED = 1.25, 0.05
 """A true number of any size should err by no more than the root of this, in standard deviations of its estimate. For
@@ -43,8 +43,9 @@ GUARDING = 20
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 LEAST_CELLS = 40
 """A stratum has so many cells; fewer are joined to the next."""
-SAMPLED, ROUNDS = 4_000, 50
+SAMPLED, ROUNDS = 2_000, 100
 """The most cells of a stratum from which its law is learned, and the rounds of EM."""
+DOUBT, PARTS = 0.5, (0.25, 2.0)
 POWERS = (-8, 30)
 """M below or above these powers of two is in the first or the last stratum."""
 NEGLIGIBLE = 1e-7
@@ -59,11 +60,13 @@ class Laws:
         stratum: int64 (powers,), the stratum of each power of two.
         weights: float64 (strata, ratios + 1), of each ratio of the grid; last of an outlier. Each row adds up to 1.
         guarded: the same, where rare sizes count as more than they are.
+        part: how large the variances of the posteriors are found to be, beside what they say.
     """
 
     stratum: IntArray
     weights: FloatArray
     guarded: FloatArray
+    part: float
 
 
 def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) -> Laws | None:
@@ -98,7 +101,26 @@ def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) ->
         own = of_sample[:, begin[i] : begin[i + 1]]
         weights[i] = law(*own, ROUNDS)
         careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])))
-    return Laws(stratum, weights, careful)
+    return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights))
+
+
+def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights: FloatArray) -> float:
+    """How large posterior variances are beside what they say, by Stein's unbiased estimate of the risk.
+
+    The posterior mean e has the slope v/s² in y, so (y − e)² − s² + 2v has the mean of (e − x)². Its standard deviation
+    over n cells is about s²·√(2/n). What it says counts by that beside a doubt of `DOUBT` of the variance.
+    """
+    risk, said, error = 0.0, 0.0, 0.0
+    for i, own in enumerate(weights):
+        y, expected, s = of_sample[:, begin[i] : begin[i + 1], None]
+        mean, variance, held = (np.empty(y.shape) for _ in range(3))
+        of_power = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
+        posteriors(y, np.ascontiguousarray(expected), s[:, 0].copy(), of_power, own[None], own[None], mean, variance, held)
+        risk += total[i] * float(((y - mean + held) ** 2 - s**2 + 2 * variance).mean())
+        said += total[i] * float(variance.mean())
+        error += total[i] ** 2 * 2 * float((s**4).mean()) / len(y)
+    doubt = (DOUBT * said) ** 2
+    return float(np.clip(1 + doubt / (doubt + error) * (risk / max(said, 1e-300) - 1), *PARTS))
 
 
 @kernel

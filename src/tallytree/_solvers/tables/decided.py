@@ -234,7 +234,8 @@ class _Children:
             costs = np.maximum(variances + held**2, LEAST_VARIANCE * np.maximum(deviations[own][:, None], 0.01) ** 2)
             self._nearest(k, family, self.tables[own], mean, costs, above.tables[part])
             off = self.tables[own, place] - found
-            variances += np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
+            variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
+            np.maximum(variances, off**2, out=variances)
             reached_errors(
                 lattice.rows, coarser, k, family, share[own], expected[own], deviations[own], variances,
                 above.own[part], self.own[own], self.errors[own],
