@@ -1,0 +1,564 @@
+"""What tables gain by borrowed strength, and whether what they state holds: pooled and not, on the same noise.
+
+    python benchmarks/borrowed_strength.py [--sets Chem97 …] [--epsilons 0.1 1 …] [--runs N] [--laplace]
+                                           [--office FOLDER] [--out rows.json] [--side-by-side 2]
+    python benchmarks/borrowed_strength.py --fast --sets Chem97      # one epsilon, two runs
+    python benchmarks/borrowed_strength.py --report rows.json        # the report again, of rows that are there
+    python benchmarks/borrowed_strength.py --seconds [--areas 20000] # the time of a large release instead
+
+Data and designs are those of `real_data.py`. Every release is made twice with one seed: by `LeastSquares()`, and by
+`LeastSquares(pooling="none")`, which is called today's. A row has the figures of a class of cells of one table. Cells
+are classed by the true number, and by what a reader sees: the published number, the verdict, the interval's width and
+|published − unbiased| ÷ std_dev (both by tenths). `rare` is a combination of attributes of which all areas together
+have at most a tenth of the mean. `sums` of a table are its national totals by combination, added up from its areas.
+Standard errors are over runs (jackknife).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import itertools
+import json
+import logging
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import real_data
+import real_sets
+from real_data import ALPHA, CLASSES, JUDGED, LEAST_COVERAGE, Row, shown
+
+import tallytree as tt
+from tallytree.release.quality import EXACT, NEAR_ZERO, QUALITIES, RELIABLE, WITH_CARE
+
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+JUDGED_RATIO = 5 * JUDGED
+TENTHS = np.arange(1, 10) / 10
+RARE = 0.1
+"""A combination of attributes is rare where it has at most this part of the mean number of its table."""
+OFF = {RELIABLE: 1 / 3, WITH_CARE: 2 / 3}
+"""By verdict, the part of the number that an error should not exceed."""
+POOLED, TODAY = "pooled", "today"
+Sums = dict[tuple[str, str, str], np.ndarray]
+"""By table, what cells are classed by, and class: sums over its cells, in the order of `SUMMED`."""
+SUMMED = (
+    *("cells", "error", "absolute", "square", "today error", "today absolute", "today square", "held", "today held"),
+    *("width", "today width", "typical square", "off", "classed by", "excluded", "verdict not as interval"),
+)
+
+
+def mechanism(kind: str) -> tt.tables.LeastSquares:
+    """The mechanism of today, or the pooled one."""
+    if "pooling" not in inspect.signature(tt.tables.LeastSquares).parameters:
+        return tt.tables.LeastSquares()  # until pooling is there
+    return tt.tables.LeastSquares() if kind == POOLED else tt.tables.LeastSquares(pooling="none")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A design with its budget; `office` is the folder of the made-up country, where that is meant."""
+
+    data: str
+    design: str
+    epsilon: float
+    option: str
+    laplace: bool
+    office: Path | None
+
+    def about(self) -> Row:
+        """What all rows of the case have."""
+        noise = "laplace" if self.laplace else "gaussian"
+        return {"data": self.data, "design": self.design, "epsilon": self.epsilon, "option": self.option} | {
+            "noise": noise
+        }
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true numbers of a table.
+
+    Attributes:
+        values: int64 (areas · combinations,), the areas first.
+        areas: how many.
+        level: of the areas; empty for the root.
+        leaves: whether these are the finest areas.
+        rare: bool (combinations,); None for a table without attributes.
+    """
+
+    values: np.ndarray
+    areas: int
+    level: str
+    leaves: bool
+    rare: np.ndarray | None
+
+
+@cache
+def read(data: str, office: Path | None) -> real_sets.Tables:
+    """Records, read once; those of one kind are one row with a count, which is tabulated faster."""
+    found = real_sets.office(office, data) if office else real_data.read_tables(data)
+    if "count" in found.records:
+        return found
+    return replace(found, records=found.records.value_counts(sort=False).rename("count").reset_index())
+
+
+TRUTHS: dict[tuple[str, str], Truth] = {}
+"""By data and table; the rows of a table have the same order in every release."""
+
+
+def truth(case: Case, name: str, release: tt.Release, table: tuple[str, ...]) -> Truth:
+    """The truth of a table, in the order of its rows; computed for the first release."""
+    key = case.data, name
+    if key not in TRUTHS:
+        data = read(case.data, case.office)
+        values = real_data.true_numbers(release.table(*table).to_pandas(), data.records, "count")
+        own = data.product.attributes[0]
+        level = next((column for column in table if column in own.columns), "")
+        areas = own.size(own.columns.index(level) + 1) if level else 1
+        totals = values.reshape(areas, -1).sum(axis=0)
+        rare = totals <= RARE * totals.mean() if len(totals) > 1 else None
+        TRUTHS[key] = Truth(values, areas, level, level == own.columns[-1], rare)
+    return TRUTHS[key]
+
+
+class Seconds(logging.Handler):
+    """Keeps the seconds of stages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if hasattr(record, "stage"):
+            self.of[record.stage] = self.of.get(record.stage, 0.0) + record.seconds
+
+
+@contextlib.contextmanager
+def seconds_of_stages() -> Iterator[dict[str, float]]:
+    """The seconds of the stages inside, by name; tenths."""
+    handler, logger = Seconds(), logging.getLogger("tallytree.stages")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield handler.of
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def released(case: Case, kind: str, run: int) -> tuple[tt.Release, float]:
+    """A release, and the seconds of its fit."""
+    data = read(case.data, case.office)
+    tables = data.designs[case.design]
+    split: Any = case.option
+    if split == "uneven":
+        split = {table: 100 if i % 2 else 1 for i, table in enumerate(tables)}
+    with seconds_of_stages() as seconds:
+        release = tt.release_tables(
+            data.records, data.product, tt.Budget(epsilon=case.epsilon, delta=0 if case.laplace else 1e-8),
+            neighboring="add_remove", tables=tables, budget_split=split, count="count", seed=run,
+            precision=data.precision if split == "auto" else None, mechanism=mechanism(kind),
+        )  # fmt: skip
+    return release, seconds.get("reconcile", 0.0)
+
+
+def measured(case: Case, run: int) -> tuple[Sums, dict[tuple[str, str], Row], dict[str, float]]:
+    """Sums over the cells of two releases; about their tables; seconds."""
+    begin = time.perf_counter()
+    pooled, seconds = released(case, POOLED, run)
+    today, seconds_today = released(case, TODAY, run)
+    sums: Sums = {}
+    tables: dict[str, Row] = {}
+    for about in pooled.statement["levels"]:
+        name, table = about["level"], tuple(about["table"])
+        true = truth(case, name, pooled, table)
+        now, before = columns_of(pooled, table, true.values), columns_of(today, table, true.values)
+        if not np.allclose(now["unbiased"], before["unbiased"]):
+            raise ValueError(f"{case}, run {run}, table {name}: the two releases have other noise")
+        sums |= {(name, *key): each for key, each in sums_by_class(now, before, true).items()}
+        attributes = len(table) - bool(true.level)
+        tables[name] = {"level": true.level, "leaves": true.leaves, "attributes": attributes}
+    for key in [("rare", "rare"), ("sums", "rare"), ("sums", "other")]:
+        own = [each for (name, *of), each in sums.items() if tuple(of) == key and not tables[name]["leaves"]]
+        if key[0] == "sums":
+            own = [each for (name, *of), each in sums.items() if tuple(of) == key]
+        if own:
+            sums[f"{'all' if key[0] == 'sums' else 'parents'}' tables", *key] = np.sum(own, axis=0)
+    for key in {key[1:] for key in sums if key[1] in ("verdict", "today's verdict")}:
+        sums["all tables", *key] = np.sum([each for (_, *of), each in sums.items() if tuple(of) == key], axis=0)
+    took = {POOLED: seconds, TODAY: seconds_today, "all": time.perf_counter() - begin}
+    return sums, tables, took
+
+
+def columns_of(release: tt.Release, table: tuple[str, ...], true: np.ndarray) -> dict[str, np.ndarray]:
+    """What is published of every cell, and its error."""
+    rows = release.table(*table, alpha=ALPHA, unbiased=True, dictionaries=True)
+    if len(rows) != len(true):
+        raise ValueError(f"{table}: {len(rows)} rows are published of {len(true)} cells")
+    found = {name: rows[name].to_numpy() for name in ("count", "unbiased", "std_dev", "ci_lower", "ci_upper")}
+    typical = "typical_error" if "typical_error" in rows.column_names else "std_dev"  # until it is there
+    found["typical"] = rows[typical].to_numpy()
+    found["quality"] = pc.index_in(rows["quality"].cast(pa.string()), pa.array(QUALITIES)).to_numpy()
+    found["error"] = (found["count"] - true).astype(np.float64)
+    found["held"] = (found["ci_lower"] <= true) & (true <= found["ci_upper"])
+    found["width"] = (found["ci_upper"] - found["ci_lower"]).astype(np.float64)
+    return found
+
+
+def sums_by_class(now: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray], true: Truth) -> Sums:
+    """By what cells are classed by, and class: the sums of its cells; see `SUMMED`."""
+    near_zero = now["quality"] == QUALITIES.index(NEAR_ZERO)
+    over_zero = (now["ci_lower"] <= 0) & (now["ci_upper"] >= 0) & (now["quality"] != QUALITIES.index(EXACT))
+    figures = {
+        **_errors(now["error"], before["error"]),
+        "held": now["held"], "today held": before["held"],
+        "width": now["width"], "today width": before["width"],
+        "typical square": now["typical"] ** 2, "off": _off(now),
+        "excluded": (now["count"] < now["ci_lower"]) | (now["count"] > now["ci_upper"]),
+        "verdict not as interval": near_zero != over_zero,
+    }  # fmt: skip
+    moved = np.abs(now["count"] - now["unbiased"]) / np.where(now["std_dev"] > 0, now["std_dev"], np.inf)
+    bounds = np.array([high for _, high in CLASSES[:-1]])
+    sizes, tenths = [shown(*each) for each in CLASSES], [f"tenth {i + 1}" for i in range(10)]
+    rare = np.tile(true.rare, true.areas) if true.rare is not None else None
+    schemes: dict[str, tuple[np.ndarray, Sequence[str], np.ndarray | None]] = {
+        "all": (np.zeros(len(moved), dtype=np.int64), ["all"], None),
+        "true": (np.searchsorted(bounds, true.values), sizes, true.values),
+        "number": (np.searchsorted(bounds, now["count"]), sizes, now["count"]),
+        "verdict": (now["quality"], QUALITIES, now["count"]),
+        "width": (np.searchsorted(np.quantile(now["width"], TENTHS), now["width"]), tenths, now["width"]),
+        "moved": (np.searchsorted(np.quantile(moved, TENTHS), moved), tenths, moved),
+    }
+    if rare is not None:
+        schemes["rare"] = (rare.astype(np.int64), ["other", "rare"], true.values)
+    found = {}
+    for scheme, (codes, names, by) in schemes.items():
+        found |= _added(scheme, codes, names, figures | ({} if by is None else {"classed by": by}))
+    figures = {"today error": before["error"], "off": _off(before), "held": before["held"]}
+    found |= _added("today's verdict", before["quality"], QUALITIES, figures)
+    if true.rare is not None and true.areas > 1:
+        totals = [each["error"].reshape(true.areas, -1).sum(axis=0) for each in (now, before)]
+        found |= _added("sums", true.rare.astype(np.int64), ["other", "rare"], _errors(*totals))
+    return found
+
+
+def _errors(now: np.ndarray, before: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "error": now, "absolute": np.abs(now), "square": now**2,
+        "today error": before, "today absolute": np.abs(before), "today square": before**2,
+    }  # fmt: skip
+
+
+def _off(cells: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Whether the error of a number is larger than its verdict lets a reader think; false for other verdicts."""
+    part = np.array([OFF.get(each, np.inf) for each in QUALITIES])[cells["quality"]]
+    return np.abs(cells["error"]) > part * np.maximum(cells["count"], 1e-9)
+
+
+def _added(scheme: str, codes: np.ndarray, names: Sequence[str], figures: Mapping[str, np.ndarray]) -> Sums:
+    found = np.zeros((len(names), len(SUMMED)))
+    found[:, 0] = np.bincount(codes, minlength=len(names))
+    for name, values in figures.items():
+        found[:, SUMMED.index(name)] = np.bincount(codes, values, minlength=len(names))
+    return {(scheme, name): found[i] for i, name in enumerate(names) if found[i, 0]}
+
+
+def rows_of(case: Case, runs: Sequence[tuple[Sums, dict[str, Row], dict[str, float]]]) -> Iterator[Row]:
+    """A row for each class of each table, and those of the means over the leaves' tables."""
+    about = case.about() | {"runs": len(runs)}
+    tables = runs[0][1]
+    none = np.zeros(len(SUMMED))
+    stacked = {}
+    for key in dict.fromkeys(key for sums, *_ in runs for key in sums):
+        stacked[key] = np.stack([sums.get(key, none) for sums, *_ in runs])
+        table, scheme, name = key
+        own = tables.get(table, {"level": "", "leaves": False, "attributes": 0})
+        yield about | {"table": table} | own | {"by": scheme, "class": name} | figures_of(stacked[key])
+    chosen = [t for t, own in tables.items() if own["leaves"]]
+    for name, some in {
+        "leaves' tables": [t for t in chosen if tables[t]["attributes"]],
+        "leaves' tables, with the totals of areas": chosen,
+    }.items():
+        if some:
+            parts = np.stack([stacked[t, "all", "all"] for t in some], axis=1)  # runs, tables, sums
+            for key, top, bottom in (("ratio", "square", "today square"), ("ratio_mae", "absolute", "today absolute")):
+                root = 0.5 if key == "ratio" else 1.0
+                value, error = jackknifed(
+                    parts, lambda x, t=top, b=bottom, r=root: float(np.mean(_share(x.T, t, b) ** r))
+                )
+                row = {"table": name, "by": "mean", "class": key, "cells": len(some)}
+                yield about | row | {"ratio": value, "ratio_error": error}
+    for key in (POOLED, TODAY, "all"):
+        took = [seconds[key] for *_, seconds in runs]
+        yield about | {
+            "table": "",
+            "by": "seconds",
+            "class": key,
+            "cells": 1,
+            "seconds": round(float(np.mean(took)), 2),
+        }
+
+
+def _share(sums: np.ndarray, top: str, bottom: str) -> np.ndarray:
+    """One sum over another; sums has `SUMMED` as its first axis. 1 where both are 0."""
+    over, under = sums[SUMMED.index(top)], sums[SUMMED.index(bottom)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(under > 0, over / under, np.where(over > 0, np.inf, 1.0))
+
+
+def jackknifed(sums: np.ndarray, figure: Any) -> tuple[float, float]:
+    """A figure of the sums over all runs, and its standard error; 0 for one run (so that it has to hold as it is)."""
+    whole, runs = sums.sum(axis=0), len(sums)
+    value = float(figure(whole))
+    if runs == 1:
+        return value, 0.0
+    without = np.array([figure(whole - own) for own in sums], dtype=float)
+    without = without[np.isfinite(without)]
+    if len(without) < 2:
+        return value, 0.0
+    return value, math.sqrt((len(without) - 1) / len(without) * ((without - without.mean()) ** 2).sum())
+
+
+def figures_of(sums: np.ndarray) -> Row:
+    """The figures of a class, and their standard errors over runs."""
+    whole = dict(zip(SUMMED, sums.sum(axis=0), strict=True))
+    cells = max(whole["cells"], 1)
+    found: Row = {"cells": int(whole["cells"])}  # times runs
+    shares = {
+        "rmse": ("square", "cells", 0.5), "rmse_today": ("today square", "cells", 0.5),
+        "ratio": ("square", "today square", 0.5), "mae": ("absolute", "cells", 1.0),
+        "mae_today": ("today absolute", "cells", 1.0), "ratio_mae": ("absolute", "today absolute", 1.0),
+        "bias": ("error", "cells", 1.0), "bias_today": ("today error", "cells", 1.0),
+        "coverage": ("held", "cells", 1.0), "coverage_today": ("today held", "cells", 1.0),
+        "width": ("width", "cells", 1.0), "width_ratio": ("width", "today width", 1.0),
+        "typical": ("typical square", "square", 0.5), "off": ("off", "cells", 1.0),
+    }  # fmt: skip
+    for name, (top, bottom, power) in shares.items():
+        value, error = jackknifed(
+            sums, lambda x, t=top, b=bottom, p=power: np.sign(v := float(_share(x, t, b))) * abs(v) ** p
+        )
+        found |= {name: value, f"{name}_error": error}
+    found |= {name.replace(" ", "_"): int(whole[name]) for name in ("excluded", "verdict not as interval")}
+    return found | {"classed_by": whole["classed by"] / cells}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What "Must show" asks of rows: from `least` to `most`, with two standard errors, where there are enough cells."""
+
+    name: str
+    figure: str
+    rows: Any
+    least: float = -math.inf
+    most: float = math.inf
+    cells: int = JUDGED
+
+    def excess(self, row: Row) -> float:
+        """By how much a row lies outside; below 0 inside."""
+        return max(self.least - row[self.figure], row[self.figure] - self.most)
+
+    def slack(self, row: Row) -> float:
+        return 2 * row.get(f"{self.figure}_error", 0.0)
+
+
+def _by(*schemes: str, only: Any = None, name: str | None = None) -> Any:
+    return lambda row: row["by"] in schemes and (name is None or row["class"] == name) and (only is None or only(row))
+
+
+def _mean_at(epsilon: float) -> Any:
+    names = ("Chem97", "InstEval", "eusilc", "gss_wages")
+    return lambda row: (
+        row["table"] == "leaves' tables" and row["class"] == "ratio" and row["epsilon"] == epsilon
+        and row["data"] in names
+    )  # fmt: skip
+
+
+def _residents(row: Row) -> bool:
+    return row["data"].startswith("residents") and row["epsilon"] == 1 and row["table"] != "all"
+
+
+BOUNDS = (
+    Bound("RMSE ÷ today's, tables", "ratio", _by("all"), most=1.05, cells=JUDGED_RATIO),
+    Bound("MAE ÷ today's, tables (no bound)", "ratio_mae", _by("all"), cells=JUDGED_RATIO),
+    Bound("RMSE ÷ today's, by true size", "ratio", _by("true"), most=1.15),
+    Bound("mean ratio of leaves' tables, ε = 1", "ratio", _mean_at(1), most=0.85, cells=1),
+    Bound("mean ratio of leaves' tables, ε = 0.1", "ratio", _mean_at(0.1), most=0.8, cells=1),
+    Bound("mean ratio of leaves' tables, all (no bound)", "ratio", lambda r: r["table"] == "leaves' tables", cells=1),
+    Bound("rare values, parents' tables", "ratio", _by("rare", name="rare", only=lambda r: not r["leaves"]), most=1.05),
+    Bound("rare values, sums over areas", "ratio", _by("sums", name="rare"), most=1.05),
+    Bound("coverage, tables", "coverage", _by("all"), least=LEAST_COVERAGE),
+    *(
+        Bound(f"coverage by {name}", "coverage", _by(name), least=LEAST_COVERAGE)
+        for name in ("true", "number", "verdict", "width", "moved")
+    ),
+    Bound("width ÷ today's", "width_ratio", _by("all"), most=1.05),
+    Bound("typical error ÷ RMSE, tables", "typical", _by("all"), least=0.9, most=1.15, cells=JUDGED_RATIO),
+    Bound("reliable, off by > 1/3", "off", _by("verdict", name=RELIABLE), most=0.05),
+    Bound("with_care, off by > 2/3", "off", _by("verdict", name=WITH_CARE), most=0.1),
+    Bound("numbers outside of their interval", "excluded", _by("all"), most=0, cells=1),
+    Bound("not distinguishable from 0 ≠ interval has 0", "verdict_not_as_interval", _by("all"), most=0, cells=1),
+    Bound("residents, MAE", "mae", _by("all", only=lambda r: _residents(r) and r["attributes"] == 2), most=7.0),
+    Bound("residents, bias of the rare sex", "bias", _by("rare", name="rare", only=_residents), -5, 5, cells=1),
+)
+
+
+def place(row: Row) -> str:
+    """What a row is of."""
+    noise = ", Laplace" if row["noise"] == "laplace" else ""
+    seen = f" (mean {row['classed_by']:.3g})" if row["by"] in ("width", "moved") else ""
+    return f"{row['data']}, {row['design']}, ε {row['epsilon']:g}{noise}: {row['table']}, {row['class']}{seen}"
+
+
+def report(rows: Sequence[Row], listed: int) -> None:
+    """For each bound, the worst row and those that miss it by more than two standard errors."""
+    for bound in BOUNDS:
+        judged = sorted(
+            (row for row in rows if bound.rows(row) and row["cells"] >= bound.cells),
+            key=lambda row: -row[bound.figure] if bound.most == math.inf == -bound.least else -bound.excess(row),
+        )
+        if not judged:
+            continue
+        above = [row for row in judged if bound.excess(row) > 1e-12]
+        missed = [row for row in above if bound.excess(row) > bound.slack(row) + 1e-12]
+        limits = f"{f'≥ {bound.least:g} ' if bound.least > -math.inf else ''}" + (
+            f"≤ {bound.most:g}" if bound.most < math.inf else ""
+        )
+        median = np.median([row[bound.figure] for row in judged])
+        print(
+            f"\n{bound.name} {limits}: {len(judged)} judged, {len(missed)} missed, {len(above) - len(missed)} outside "
+            f"but within 2 s.e.; median {median:.3f}"
+        )
+        worst = missed[:listed] if missed else judged[:1]
+        for row in worst:
+            error = f" ± {row[f'{bound.figure}_error']:.3f}" if f"{bound.figure}_error" in row else ""
+            mark = "MISSED" if row in missed else "worst "
+            print(f"  {mark} {row[bound.figure]:.3f}{error}, {row['cells']:,} cells  {place(row)}{_beside(bound, row)}")
+        if len(missed) > listed:
+            print(f"  … and {len(missed) - listed} more (--listed)")
+
+
+def _beside(bound: Bound, row: Row) -> str:
+    """The figures that explain the one of a bound."""
+    if bound.figure == "ratio" and "rmse" in row:
+        return f"; RMSE {row['rmse']:.4g}, today {row['rmse_today']:.4g}"
+    if bound.figure in ("coverage", "mae", "bias"):
+        return f"; today {row[f'{bound.figure}_today']:.3f}"
+    if bound.figure == "typical":
+        return f"; RMSE {row['rmse']:.4g}"
+    return ""
+
+
+def seconds_at_scale(areas: int, seed: int = 0) -> None:
+    """The fit of areas × 252 cells (63 × 2 × 2), five tables, 40 people an area: pooled, and as today."""
+    rng = np.random.default_rng(seed)
+    counties = max(areas // 200, 1)
+    names = {"county": [f"{i:03d}" for i in range(counties)], "area": [f"{i:05d}" for i in range(areas)]}
+    county = np.sort(rng.integers(0, counties, areas))
+    race, county[:counties] = rng.dirichlet(np.full(63, 0.05)), np.arange(counties)
+    county.sort()
+    shares = rng.dirichlet(200 * np.outer(race, np.outer([0.85, 0.15], [0.75, 0.25])).ravel() + 0.01, counties)
+    people = rng.poisson(40 * rng.gamma(2.0, 0.5, areas))
+    cells = np.stack([rng.multinomial(people[i], shares[county[i]]) for i in range(areas)])
+    area, cell = cells.nonzero()
+    sizes = {"race": 63, "origin": 2, "adult": 2}
+    codes = dict(zip(sizes, np.unravel_index(cell, tuple(sizes.values())), strict=True))
+    leaves = pd.DataFrame({"county": np.array(names["county"])[county], "area": names["area"]})
+    records = leaves.iloc[area].assign(**{name: each.astype(str) for name, each in codes.items()})
+    records = records.assign(count=cells[area, cell])
+    sides = {name: tt.Hierarchy.from_values(name, [str(i) for i in range(size)]) for name, size in sizes.items()}
+    product = tt.Product({"place": tt.Hierarchy.from_table(leaves, levels=["county", "area"]), **sides})
+    joint = ("race", "origin", "adult")
+    tables = [("area",), ("area", "race"), ("area", "origin", "adult"), ("area", *joint), ("county", *joint)]
+    took = {}
+    for kind in (TODAY, POOLED):
+        with seconds_of_stages() as seconds:
+            tt.release_tables(
+                records, product, tt.Budget(epsilon=1, delta=1e-8), neighboring="add_remove", tables=tables,
+                count="count", seed=seed, mechanism=mechanism(kind),
+            )  # fmt: skip
+        took[kind] = seconds["reconcile"]
+        print(f"{areas:,} areas × 252, {kind}: {seconds}", flush=True)
+    print(f"pooled ÷ today: {took[POOLED] / max(took[TODAY], 0.1):.2f}")
+
+
+def cases(given: argparse.Namespace) -> Iterator[Case]:
+    """What is asked for."""
+    designs: dict[str, Sequence[str]] = (
+        dict.fromkeys(real_sets.OFFICE, ("asked",)) if given.office else real_sets.DESIGNS
+    )
+    for data, own in designs.items():
+        if given.sets is None or any(data.startswith(each) for each in given.sets):
+            for design, epsilon in itertools.product(own, given.epsilons):
+                if given.designs is None or design in given.designs:
+                    yield Case(data, design, epsilon, given.option, given.laplace, given.office)
+
+
+def run_all(given: argparse.Namespace) -> Iterable[Row]:
+    """The rows of all cases, with a line for each on the way."""
+    with ProcessPoolExecutor(given.side_by_side) if given.side_by_side > 1 else contextlib.nullcontext() as pool:
+        for case in cases(given):
+            try:
+                of_runs = (pool.map if pool else map)(partial(measured, case), range(given.runs))
+                rows = list(rows_of(case, list(of_runs)))
+            except real_sets.NotThereError as error:
+                print(f"left out: {error}", file=sys.stderr)
+                continue
+            took = {row["class"]: row["seconds"] for row in rows if row["by"] == "seconds"}
+            mean = next((row["ratio"] for row in rows if row["table"] == "leaves' tables"), math.nan)
+            print(
+                f"{case.data}, {case.design}, ε {case.epsilon:g}: fit {took[TODAY]:.1f} s today, {took[POOLED]:.1f} s "
+                f"pooled; {took['all']:.1f} s a run; leaves' mean ratio {mean:.3f}",
+                flush=True,
+            )
+            yield from rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", help="the first letters of data sets; all by default")
+    parser.add_argument("--designs", nargs="+", help="all by default")
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument(
+        "--option", default="auto", choices=real_data.MEASURED["tables"][1], help="shares of the budget"
+    )
+    parser.add_argument("--laplace", action="store_true", help="δ = 0")
+    parser.add_argument("--fast", action="store_true", help="ε = 1, two runs")
+    parser.add_argument("--office", type=Path, help="a folder with true_2025.parquet and its hierarchies, alone")
+    parser.add_argument("--out", type=Path, help="a file for all rows, as JSON; written after every case")
+    parser.add_argument("--report", type=Path, nargs="+", help="files of rows, instead of measuring")
+    parser.add_argument("--listed", type=int, default=30, help="how many misses of a bound are printed")
+    parser.add_argument("--side-by-side", type=int, default=1, help="runs at the same time")
+    parser.add_argument("--seconds", action="store_true", help="the time of many areas × 252 cells instead")
+    parser.add_argument("--areas", type=int, default=20_000)
+    given = parser.parse_args()
+    if given.seconds:
+        seconds_at_scale(given.areas)
+        return
+    if given.fast:
+        given.epsilons, given.runs = given.epsilons[:1] if given.epsilons is not EPSILONS else [1.0], 2
+    rows: list[Row] = []
+    if given.report:
+        rows = [row for file in given.report for row in json.loads(file.read_text(encoding="utf-8"))]
+    else:
+        for row in run_all(given):
+            rows.append(row)
+            if given.out and row["by"] == "seconds":
+                given.out.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
+    report(rows, given.listed)
+
+
+if __name__ == "__main__":
+    main()
