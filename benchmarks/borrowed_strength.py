@@ -38,19 +38,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import real_data
 import real_sets
-from real_data import ALPHA, CLASSES, JUDGED, LEAST_COVERAGE, Row, shown
+from borrowed_strength_bounds import LEAVES, report
+from real_data import ALPHA, CLASSES, Row, shown
 
 import tallytree as tt
 from tallytree.release.quality import EXACT, NEAR_ZERO, QUALITIES, RELIABLE, WITH_CARE
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-JUDGED_RATIO = 5 * JUDGED
 TENTHS = np.arange(1, 10) / 10
 RARE = 0.1
 """A combination of attributes is rare where it has at most this part of the mean number of its table."""
 OFF = {RELIABLE: 1 / 3, WITH_CARE: 2 / 3}
 """By verdict, the part of the number that an error should not exceed."""
 POOLED, TODAY = "pooled", "today"
+TODAYS_VERDICT = "verdict of today"
 Sums = dict[tuple[str, str, str], np.ndarray]
 """By table, what cells are classed by, and class: sums over its cells, in the order of `SUMMED`."""
 SUMMED = (
@@ -167,7 +168,7 @@ def released(case: Case, kind: str, run: int) -> tuple[tt.Release, float]:
         split = {table: 100 if i % 2 else 1 for i, table in enumerate(tables)}
     with seconds_of_stages() as seconds:
         release = tt.release_tables(
-            data.records, data.product, tt.Budget(epsilon=case.epsilon, delta=0 if case.laplace else 1e-8),
+            data.records, data.product, tt.Budget(epsilon=case.epsilon, delta=None if case.laplace else 1e-8),
             neighboring="add_remove", tables=tables, budget_split=split, count="count", seed=run,
             precision=data.precision if split == "auto" else None, mechanism=mechanism(kind),
         )  # fmt: skip
@@ -196,7 +197,7 @@ def measured(case: Case, run: int) -> tuple[Sums, dict[tuple[str, str], Row], di
             own = [each for (name, *of), each in sums.items() if tuple(of) == key]
         if own:
             sums[f"{'all' if key[0] == 'sums' else 'parents'}' tables", *key] = np.sum(own, axis=0)
-    for key in {key[1:] for key in sums if key[1] in ("verdict", "today's verdict")}:
+    for key in {key[1:] for key in sums if key[1] in ("verdict", TODAYS_VERDICT)}:
         sums["all tables", *key] = np.sum([each for (_, *of), each in sums.items() if tuple(of) == key], axis=0)
     took = {POOLED: seconds, TODAY: seconds_today, "all": time.perf_counter() - begin}
     return sums, tables, took
@@ -247,7 +248,7 @@ def sums_by_class(now: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray
     for scheme, (codes, names, by) in schemes.items():
         found |= _added(scheme, codes, names, figures | ({} if by is None else {"classed by": by}))
     figures = {"today error": before["error"], "off": _off(before), "held": before["held"]}
-    found |= _added("today's verdict", before["quality"], QUALITIES, figures)
+    found |= _added(TODAYS_VERDICT, before["quality"], QUALITIES, figures)
     if true.rare is not None and true.areas > 1:
         totals = [each["error"].reshape(true.areas, -1).sum(axis=0) for each in (now, before)]
         found |= _added("sums", true.rare.astype(np.int64), ["other", "rare"], _errors(*totals))
@@ -280,15 +281,20 @@ def rows_of(case: Case, runs: Sequence[tuple[Sums, dict[str, Row], dict[str, flo
     about = case.about() | {"runs": len(runs)}
     tables = runs[0][1]
     none = np.zeros(len(SUMMED))
-    stacked = {}
-    for key in dict.fromkeys(key for sums, *_ in runs for key in sums):
-        stacked[key] = np.stack([sums.get(key, none) for sums, *_ in runs])
+    keys = dict.fromkeys(key for sums, *_ in runs for key in sums)
+    stacked = {key: np.stack([sums.get(key, none) for sums, *_ in runs]) for key in keys}
+    for key in keys:
         table, scheme, name = key
-        own = tables.get(table, {"level": "", "leaves": False, "attributes": 0})
-        yield about | {"table": table} | own | {"by": scheme, "class": name} | figures_of(stacked[key])
+        if scheme != TODAYS_VERDICT:
+            own = tables.get(table, {"level": "", "leaves": False, "attributes": 0})
+            row = about | {"table": table} | own | {"by": scheme, "class": name} | figures_of(stacked[key])
+            if scheme == "verdict" and (table, TODAYS_VERDICT, name) in stacked:
+                before = figures_of(stacked[table, TODAYS_VERDICT, name])
+                row |= {"off_today": before["off"], "cells_today": before["cells"]}
+            yield row
     chosen = [t for t, own in tables.items() if own["leaves"]]
     for name, some in {
-        "leaves' tables": [t for t in chosen if tables[t]["attributes"]],
+        LEAVES: [t for t in chosen if tables[t]["attributes"]],
         "leaves' tables, with the totals of areas": chosen,
     }.items():
         if some:
@@ -354,112 +360,6 @@ def figures_of(sums: np.ndarray) -> Row:
     return found | {"classed_by": whole["classed by"] / cells}
 
 
-@dataclass(frozen=True)
-class Bound:
-    """What "Must show" asks of rows: from `least` to `most`, with two standard errors, where there are enough cells."""
-
-    name: str
-    figure: str
-    rows: Any
-    least: float = -math.inf
-    most: float = math.inf
-    cells: int = JUDGED
-
-    def excess(self, row: Row) -> float:
-        """By how much a row lies outside; below 0 inside."""
-        return max(self.least - row[self.figure], row[self.figure] - self.most)
-
-    def slack(self, row: Row) -> float:
-        return 2 * row.get(f"{self.figure}_error", 0.0)
-
-
-def _by(*schemes: str, only: Any = None, name: str | None = None) -> Any:
-    return lambda row: row["by"] in schemes and (name is None or row["class"] == name) and (only is None or only(row))
-
-
-def _mean_at(epsilon: float) -> Any:
-    names = ("Chem97", "InstEval", "eusilc", "gss_wages")
-    return lambda row: (
-        row["table"] == "leaves' tables" and row["class"] == "ratio" and row["epsilon"] == epsilon
-        and row["data"] in names
-    )  # fmt: skip
-
-
-def _residents(row: Row) -> bool:
-    return row["data"].startswith("residents") and row["epsilon"] == 1 and row["table"] != "all"
-
-
-BOUNDS = (
-    Bound("RMSE ÷ today's, tables", "ratio", _by("all"), most=1.05, cells=JUDGED_RATIO),
-    Bound("MAE ÷ today's, tables (no bound)", "ratio_mae", _by("all"), cells=JUDGED_RATIO),
-    Bound("RMSE ÷ today's, by true size", "ratio", _by("true"), most=1.15),
-    Bound("mean ratio of leaves' tables, ε = 1", "ratio", _mean_at(1), most=0.85, cells=1),
-    Bound("mean ratio of leaves' tables, ε = 0.1", "ratio", _mean_at(0.1), most=0.8, cells=1),
-    Bound("mean ratio of leaves' tables, all (no bound)", "ratio", lambda r: r["table"] == "leaves' tables", cells=1),
-    Bound("rare values, parents' tables", "ratio", _by("rare", name="rare", only=lambda r: not r["leaves"]), most=1.05),
-    Bound("rare values, sums over areas", "ratio", _by("sums", name="rare"), most=1.05),
-    Bound("coverage, tables", "coverage", _by("all"), least=LEAST_COVERAGE),
-    *(
-        Bound(f"coverage by {name}", "coverage", _by(name), least=LEAST_COVERAGE)
-        for name in ("true", "number", "verdict", "width", "moved")
-    ),
-    Bound("width ÷ today's", "width_ratio", _by("all"), most=1.05),
-    Bound("typical error ÷ RMSE, tables", "typical", _by("all"), least=0.9, most=1.15, cells=JUDGED_RATIO),
-    Bound("reliable, off by > 1/3", "off", _by("verdict", name=RELIABLE), most=0.05),
-    Bound("with_care, off by > 2/3", "off", _by("verdict", name=WITH_CARE), most=0.1),
-    Bound("numbers outside of their interval", "excluded", _by("all"), most=0, cells=1),
-    Bound("not distinguishable from 0 ≠ interval has 0", "verdict_not_as_interval", _by("all"), most=0, cells=1),
-    Bound("residents, MAE", "mae", _by("all", only=lambda r: _residents(r) and r["attributes"] == 2), most=7.0),
-    Bound("residents, bias of the rare sex", "bias", _by("rare", name="rare", only=_residents), -5, 5, cells=1),
-)
-
-
-def place(row: Row) -> str:
-    """What a row is of."""
-    noise = ", Laplace" if row["noise"] == "laplace" else ""
-    seen = f" (mean {row['classed_by']:.3g})" if row["by"] in ("width", "moved") else ""
-    return f"{row['data']}, {row['design']}, ε {row['epsilon']:g}{noise}: {row['table']}, {row['class']}{seen}"
-
-
-def report(rows: Sequence[Row], listed: int) -> None:
-    """For each bound, the worst row and those that miss it by more than two standard errors."""
-    for bound in BOUNDS:
-        judged = sorted(
-            (row for row in rows if bound.rows(row) and row["cells"] >= bound.cells),
-            key=lambda row: -row[bound.figure] if bound.most == math.inf == -bound.least else -bound.excess(row),
-        )
-        if not judged:
-            continue
-        above = [row for row in judged if bound.excess(row) > 1e-12]
-        missed = [row for row in above if bound.excess(row) > bound.slack(row) + 1e-12]
-        limits = f"{f'≥ {bound.least:g} ' if bound.least > -math.inf else ''}" + (
-            f"≤ {bound.most:g}" if bound.most < math.inf else ""
-        )
-        median = np.median([row[bound.figure] for row in judged])
-        print(
-            f"\n{bound.name} {limits}: {len(judged)} judged, {len(missed)} missed, {len(above) - len(missed)} outside "
-            f"but within 2 s.e.; median {median:.3f}"
-        )
-        worst = missed[:listed] if missed else judged[:1]
-        for row in worst:
-            error = f" ± {row[f'{bound.figure}_error']:.3f}" if f"{bound.figure}_error" in row else ""
-            mark = "MISSED" if row in missed else "worst "
-            print(f"  {mark} {row[bound.figure]:.3f}{error}, {row['cells']:,} cells  {place(row)}{_beside(bound, row)}")
-        if len(missed) > listed:
-            print(f"  … and {len(missed) - listed} more (--listed)")
-
-
-def _beside(bound: Bound, row: Row) -> str:
-    """The figures that explain the one of a bound."""
-    if bound.figure == "ratio" and "rmse" in row:
-        return f"; RMSE {row['rmse']:.4g}, today {row['rmse_today']:.4g}"
-    if bound.figure in ("coverage", "mae", "bias"):
-        return f"; today {row[f'{bound.figure}_today']:.3f}"
-    if bound.figure == "typical":
-        return f"; RMSE {row['rmse']:.4g}"
-    return ""
-
-
 def seconds_at_scale(areas: int, seed: int = 0) -> None:
     """The fit of areas × 252 cells (63 × 2 × 2), five tables, 40 people an area: pooled, and as today."""
     rng = np.random.default_rng(seed)
@@ -516,7 +416,7 @@ def run_all(given: argparse.Namespace) -> Iterable[Row]:
                 print(f"left out: {error}", file=sys.stderr)
                 continue
             took = {row["class"]: row["seconds"] for row in rows if row["by"] == "seconds"}
-            mean = next((row["ratio"] for row in rows if row["table"] == "leaves' tables"), math.nan)
+            mean = next((row["ratio"] for row in rows if row["table"] == LEAVES), math.nan)
             print(
                 f"{case.data}, {case.design}, ε {case.epsilon:g}: fit {took[TODAY]:.1f} s today, {took[POOLED]:.1f} s "
                 f"pooled; {took['all']:.1f} s a run; leaves' mean ratio {mean:.3f}",
