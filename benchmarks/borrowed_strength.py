@@ -4,7 +4,6 @@
                                            [--office FOLDER] [--out rows.json] [--side-by-side 2]
     python benchmarks/borrowed_strength.py --fast --sets Chem97      # one epsilon, two runs
     python benchmarks/borrowed_strength.py --report rows.json        # the report again, of rows that are there
-    python benchmarks/borrowed_strength.py --seconds [--areas 20000] # the time of a large release instead
 
 Data and designs are those of `real_data.py`. Every release is made twice with one seed: by `LeastSquares()`, and by
 `LeastSquares(pooling="none")`, which is called today's. A row has the figures of a class of cells of one table. Cells
@@ -33,7 +32,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import real_data
@@ -175,32 +173,56 @@ def released(case: Case, kind: str, run: int) -> tuple[tt.Release, float]:
     return release, seconds.get("reconcile", 0.0)
 
 
-def measured(case: Case, run: int) -> tuple[Sums, dict[tuple[str, str], Row], dict[str, float]]:
-    """Sums over the cells of two releases; about their tables; seconds."""
+@dataclass(frozen=True)
+class Measured:
+    """One run of a case.
+
+    Attributes:
+        sums: over the cells of each class.
+        tables: what each table is of.
+        seconds: of each fit, and of all.
+        cells: by table, float32 (3, cells): the error, that of today, and `std_dev`.
+    """
+
+    sums: Sums
+    tables: dict[str, Row]
+    seconds: dict[str, float]
+    cells: dict[str, np.ndarray]
+
+
+def measured(case: Case, run: int) -> Measured:
+    """Two releases on the same noise, beside the truth."""
     begin = time.perf_counter()
     pooled, seconds = released(case, POOLED, run)
     today, seconds_today = released(case, TODAY, run)
-    sums: Sums = {}
-    tables: dict[str, Row] = {}
+    found = Measured({}, {}, {POOLED: seconds, TODAY: seconds_today}, {})
     for about in pooled.statement["levels"]:
         name, table = about["level"], tuple(about["table"])
         true = truth(case, name, pooled, table)
         now, before = columns_of(pooled, table, true.values), columns_of(today, table, true.values)
         if not np.allclose(now["unbiased"], before["unbiased"]):
             raise ValueError(f"{case}, run {run}, table {name}: the two releases have other noise")
-        sums |= {(name, *key): each for key, each in sums_by_class(now, before, true).items()}
+        found.sums.update({(name, *key): each for key, each in sums_by_class(now, before, true).items()})
         attributes = len(table) - bool(true.level)
-        tables[name] = {"level": true.level, "leaves": true.leaves, "attributes": attributes}
-    for key in [("rare", "rare"), ("sums", "rare"), ("sums", "other")]:
-        own = [each for (name, *of), each in sums.items() if tuple(of) == key and not tables[name]["leaves"]]
-        if key[0] == "sums":
-            own = [each for (name, *of), each in sums.items() if tuple(of) == key]
-        if own:
-            sums[f"{'all' if key[0] == 'sums' else 'parents'}' tables", *key] = np.sum(own, axis=0)
-    for key in {key[1:] for key in sums if key[1] in ("verdict", TODAYS_VERDICT)}:
-        sums["all tables", *key] = np.sum([each for (_, *of), each in sums.items() if tuple(of) == key], axis=0)
-    took = {POOLED: seconds, TODAY: seconds_today, "all": time.perf_counter() - begin}
-    return sums, tables, took
+        found.tables[name] = {"level": true.level, "leaves": true.leaves, "attributes": attributes}
+        found.cells[name] = np.array([now["error"], before["error"], now["std_dev"]], dtype=np.float32)
+    _add_tables(found)
+    found.seconds["all"] = time.perf_counter() - begin
+    return found
+
+
+def _add_tables(found: Measured) -> None:
+    """Sums over several tables: verdicts of all, and rare combinations of all parents' tables, and of all sums."""
+    added: dict[tuple[str, str, str], np.ndarray] = {}
+    for (table, scheme, name), own in found.sums.items():
+        if scheme in ("verdict", TODAYS_VERDICT, "sums"):
+            key = "all tables", scheme, name
+        elif scheme == "rare" and not found.tables[table]["leaves"]:
+            key = "parents' tables", scheme, name
+        else:
+            continue
+        added[key] = added.get(key, 0.0) + own
+    found.sums.update(added)
 
 
 def columns_of(release: tt.Release, table: tuple[str, ...], true: np.ndarray) -> dict[str, np.ndarray]:
@@ -276,45 +298,64 @@ def _added(scheme: str, codes: np.ndarray, names: Sequence[str], figures: Mappin
     return {(scheme, name): found[i] for i, name in enumerate(names) if found[i, 0]}
 
 
-def rows_of(case: Case, runs: Sequence[tuple[Sums, dict[str, Row], dict[str, float]]]) -> Iterator[Row]:
-    """A row for each class of each table, and those of the means over the leaves' tables."""
+def rows_of(case: Case, runs: Sequence[Measured]) -> Iterator[Row]:
+    """A row for each class of each table, one for its cell that pooling moves most, means of tables, and seconds."""
     about = case.about() | {"runs": len(runs)}
-    tables = runs[0][1]
     none = np.zeros(len(SUMMED))
-    keys = dict.fromkeys(key for sums, *_ in runs for key in sums)
-    stacked = {key: np.stack([sums.get(key, none) for sums, *_ in runs]) for key in keys}
-    for key in keys:
-        table, scheme, name = key
+    keys = dict.fromkeys(key for run in runs for key in run.sums)
+    stacked = {key: np.stack([run.sums.get(key, none) for run in runs]) for key in keys}
+    for table, scheme, name in keys:
         if scheme != TODAYS_VERDICT:
-            own = tables.get(table, {"level": "", "leaves": False, "attributes": 0})
-            row = about | {"table": table} | own | {"by": scheme, "class": name} | figures_of(stacked[key])
+            own = runs[0].tables.get(table, {"level": "", "leaves": False, "attributes": 0})
+            sums = stacked[table, scheme, name]
+            row = about | {"table": table} | own | {"by": scheme, "class": name} | figures_of(sums)
             if scheme == "verdict" and (table, TODAYS_VERDICT, name) in stacked:
                 before = figures_of(stacked[table, TODAYS_VERDICT, name])
                 row |= {"off_today": before["off"], "cells_today": before["cells"]}
             yield row
-    chosen = [t for t, own in tables.items() if own["leaves"]]
-    for name, some in {
-        LEAVES: [t for t in chosen if tables[t]["attributes"]],
-        "leaves' tables, with the totals of areas": chosen,
-    }.items():
-        if some:
-            parts = np.stack([stacked[t, "all", "all"] for t in some], axis=1)  # runs, tables, sums
-            for key, top, bottom in (("ratio", "square", "today square"), ("ratio_mae", "absolute", "today absolute")):
-                root = 0.5 if key == "ratio" else 1.0
-                value, error = jackknifed(
-                    parts, lambda x, t=top, b=bottom, r=root: float(np.mean(_share(x.T, t, b) ** r))
-                )
-                row = {"table": name, "by": "mean", "class": key, "cells": len(some)}
-                yield about | row | {"ratio": value, "ratio_error": error}
+    for table, own in runs[0].tables.items():
+        cells = np.stack([run.cells[table] for run in runs])
+        yield about | {"table": table} | own | {"by": "cell"} | _moved_most(cells)
+    means = {key: sums for key, sums in stacked.items() if key[1] == "all" and runs[0].tables[key[0]]["leaves"]}
+    for row in _means(means, runs[0].tables):
+        yield about | row
     for key in (POOLED, TODAY, "all"):
-        took = [seconds[key] for *_, seconds in runs]
-        yield about | {
-            "table": "",
-            "by": "seconds",
-            "class": key,
-            "cells": 1,
-            "seconds": round(float(np.mean(took)), 2),
-        }
+        seconds = round(float(np.mean([run.seconds[key] for run in runs])), 2)
+        yield about | {"table": "", "by": "seconds", "class": key, "cells": 1, "seconds": seconds}
+
+
+def _moved_most(cells: np.ndarray) -> Row:
+    """The cell whose mean number lies most further off than that of today, in standard deviations of its estimate.
+
+    Args:
+        cells: float32 (runs, 3, cells), see `Measured`.
+    """
+    runs = len(cells)
+    means = np.abs(cells[:, :2].mean(axis=0))
+    std_devs = cells[:, 2].mean(axis=0)
+    further = np.divide(means[0] - means[1], std_devs, out=np.zeros_like(std_devs), where=std_devs > 0)
+    at = int(further.argmax())
+    spread = (cells[:, 0, at] - cells[:, 1, at]).std(ddof=1) / math.sqrt(runs) if runs > 1 else 0.0
+    return {
+        "class": f"cell {at}", "cells": cells.shape[2], "further": float(further[at]),
+        "further_error": float(spread / std_devs[at]) if std_devs[at] > 0 else 0.0,
+        "bias": float(cells[:, 0, at].mean()), "bias_today": float(cells[:, 1, at].mean()),
+    }  # fmt: skip
+
+
+def _means(leaves: Mapping[tuple[str, str, str], np.ndarray], tables: Mapping[str, Row]) -> Iterator[Row]:
+    """The mean ratios over the leaves' tables, with the table that has no attributes and without."""
+    for name, least in ((LEAVES, 1), (f"{LEAVES}, with the areas' totals", 0)):
+        own = [sums for key, sums in leaves.items() if tables[key[0]]["attributes"] >= least]
+        if own:
+            both = np.stack(own, axis=1)  # runs, tables, sums
+            found = {
+                "ratio": jackknifed(both, lambda x: float(np.sqrt(_share(x.T, "square", "today square")).mean())),
+                "ratio_mae": jackknifed(both, lambda x: float(_share(x.T, "absolute", "today absolute").mean())),
+            }
+            for key, (value, error) in found.items():
+                row = {"table": name, "by": "mean", "class": key, "cells": len(own)}
+                yield row | {"ratio": value, "ratio_error": error}
 
 
 def _share(sums: np.ndarray, top: str, bottom: str) -> np.ndarray:
@@ -358,39 +399,6 @@ def figures_of(sums: np.ndarray) -> Row:
         found |= {name: value, f"{name}_error": error}
     found |= {name.replace(" ", "_"): int(whole[name]) for name in ("excluded", "verdict not as interval")}
     return found | {"classed_by": whole["classed by"] / cells}
-
-
-def seconds_at_scale(areas: int, seed: int = 0) -> None:
-    """The fit of areas × 252 cells (63 × 2 × 2), five tables, 40 people an area: pooled, and as today."""
-    rng = np.random.default_rng(seed)
-    counties = max(areas // 200, 1)
-    names = {"county": [f"{i:03d}" for i in range(counties)], "area": [f"{i:05d}" for i in range(areas)]}
-    county = np.sort(rng.integers(0, counties, areas))
-    race, county[:counties] = rng.dirichlet(np.full(63, 0.05)), np.arange(counties)
-    county.sort()
-    shares = rng.dirichlet(200 * np.outer(race, np.outer([0.85, 0.15], [0.75, 0.25])).ravel() + 0.01, counties)
-    people = rng.poisson(40 * rng.gamma(2.0, 0.5, areas))
-    cells = np.stack([rng.multinomial(people[i], shares[county[i]]) for i in range(areas)])
-    area, cell = cells.nonzero()
-    sizes = {"race": 63, "origin": 2, "adult": 2}
-    codes = dict(zip(sizes, np.unravel_index(cell, tuple(sizes.values())), strict=True))
-    leaves = pd.DataFrame({"county": np.array(names["county"])[county], "area": names["area"]})
-    records = leaves.iloc[area].assign(**{name: each.astype(str) for name, each in codes.items()})
-    records = records.assign(count=cells[area, cell])
-    sides = {name: tt.Hierarchy.from_values(name, [str(i) for i in range(size)]) for name, size in sizes.items()}
-    product = tt.Product({"place": tt.Hierarchy.from_table(leaves, levels=["county", "area"]), **sides})
-    joint = ("race", "origin", "adult")
-    tables = [("area",), ("area", "race"), ("area", "origin", "adult"), ("area", *joint), ("county", *joint)]
-    took = {}
-    for kind in (TODAY, POOLED):
-        with seconds_of_stages() as seconds:
-            tt.release_tables(
-                records, product, tt.Budget(epsilon=1, delta=1e-8), neighboring="add_remove", tables=tables,
-                count="count", seed=seed, mechanism=mechanism(kind),
-            )  # fmt: skip
-        took[kind] = seconds["reconcile"]
-        print(f"{areas:,} areas × 252, {kind}: {seconds}", flush=True)
-    print(f"pooled ÷ today: {took[POOLED] / max(took[TODAY], 0.1):.2f}")
 
 
 def cases(given: argparse.Namespace) -> Iterator[Case]:
@@ -441,12 +449,7 @@ def main() -> None:
     parser.add_argument("--report", type=Path, nargs="+", help="files of rows, instead of measuring")
     parser.add_argument("--listed", type=int, default=30, help="how many misses of a bound are printed")
     parser.add_argument("--side-by-side", type=int, default=1, help="runs at the same time")
-    parser.add_argument("--seconds", action="store_true", help="the time of many areas × 252 cells instead")
-    parser.add_argument("--areas", type=int, default=20_000)
     given = parser.parse_args()
-    if given.seconds:
-        seconds_at_scale(given.areas)
-        return
     if given.fast:
         given.epsilons, given.runs = given.epsilons[:1] if given.epsilons is not EPSILONS else [1.0], 2
     rows: list[Row] = []

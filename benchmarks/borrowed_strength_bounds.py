@@ -83,6 +83,7 @@ BOUNDS = (
         for name in ("true", "number", "verdict", "width", "moved")
     ),
     Bound("width ÷ today's", "width_ratio", _by("all"), most=1.05),
+    Bound("cell further off than today, in s", "further", lambda row: row["by"] == "cell", most=2, cells=1),
     Bound("typical error ÷ RMSE, tables", "typical", _by("all"), least=0.9, most=1.15, cells=JUDGED_RATIO),
     Bound("reliable, off by > 1/3", "off", _by("verdict", name=RELIABLE), most=0.05),
     Bound("with_care, off by > 2/3", "off", _by("verdict", name=WITH_CARE), most=0.1),
@@ -133,6 +134,8 @@ def _beside(bound: Bound, row: Row) -> str:
     """The figures that explain the one of a bound."""
     if bound.figure == "ratio" and "rmse" in row:
         return f"; RMSE {row['rmse']:.4g}, today {row['rmse_today']:.4g}"
+    if bound.figure == "further":
+        return f"; mean error {row['bias']:.4g}, today {row['bias_today']:.4g}"
     if bound.figure in ("coverage", "mae", "bias"):
         return f"; today {row[f'{bound.figure}_today']:.3f}"
     if bound.figure == "off" and "off_today" in row:
