@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,8 @@ from borrowed_strength_bounds import LEAVES, report
 from real_data import ALPHA, CLASSES, Row, shown
 
 import tallytree as tt
+from tallytree._private.noise import entropy
+from tallytree._run.release_keys import ReleaseKeys
 from tallytree.release.quality import EXACT, NEAR_ZERO, QUALITIES, RELIABLE, WITH_CARE
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -157,6 +160,11 @@ def seconds_of_stages() -> Iterator[dict[str, float]]:
         logger.setLevel(level)
 
 
+def same_noise() -> Any:
+    """Within this, the noise follows from the seed alone; else it also follows from the mechanism's options."""
+    return patch.object(ReleaseKeys, "noise", lambda keys, release_id: entropy.derive(keys.key, "noise"))
+
+
 def released(case: Case, kind: str, run: int) -> tuple[tt.Release, float]:
     """A release, and the seconds of its fit."""
     data = read(case.data, case.office)
@@ -164,7 +172,7 @@ def released(case: Case, kind: str, run: int) -> tuple[tt.Release, float]:
     split: Any = case.option
     if split == "uneven":
         split = {table: 100 if i % 2 else 1 for i, table in enumerate(tables)}
-    with seconds_of_stages() as seconds:
+    with same_noise(), seconds_of_stages() as seconds:
         release = tt.release_tables(
             data.records, data.product, tt.Budget(epsilon=case.epsilon, delta=None if case.laplace else 1e-8),
             neighboring="add_remove", tables=tables, budget_split=split, count="count", seed=run,

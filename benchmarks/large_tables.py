@@ -11,7 +11,7 @@ import argparse
 
 import numpy as np
 import pandas as pd
-from borrowed_strength import POOLED, TODAY, mechanism, seconds_of_stages
+from borrowed_strength import POOLED, TODAY, mechanism, same_noise, seconds_of_stages
 
 import tallytree as tt
 
@@ -36,7 +36,7 @@ def seconds_of(records: pd.DataFrame, product: tt.Product, given: argparse.Names
     tables = [("area",), ("area", "race"), ("area", "origin", "adult"), ("area", *joint), ("county", *joint)]
     found = {}
     for kind in (TODAY, POOLED):
-        with seconds_of_stages() as seconds:
+        with same_noise(), seconds_of_stages() as seconds:
             tt.release_tables(
                 records, product, tt.Budget(epsilon=given.epsilon, delta=1e-8), neighboring="add_remove",
                 tables=tables, count="count", seed=given.seed, mechanism=mechanism(kind),
