@@ -184,17 +184,21 @@ def _rows(about: Row, found: Mapping[str, list[Errors]]) -> Iterator[Row]:
                 yield about | {"table": table, "class": shown(low, high)} | _metrics(part)
 
 
+def true_numbers(shown: pd.DataFrame, records: pd.DataFrame, count: str | None) -> np.ndarray:
+    """The true number of every row of a published table: int64 (rows,)."""
+    paths = [column for column in shown.columns if column in records.columns and column != "count"]
+    if not paths:
+        return np.array([records[count].sum() if count else len(records)])
+    grouped = records.groupby(paths, observed=True)
+    true = (grouped[count].sum() if count else grouped.size()).rename("true").reset_index()
+    true[paths] = true[paths].astype(str)
+    return shown.merge(true, on=paths, how="left")["true"].fillna(0).to_numpy().astype(np.int64)
+
+
 def _errors(release: tt.Release, table: tuple[str, ...], records: pd.DataFrame, count: str | None) -> Errors:
     """True numbers, errors of the published and of the unbiased ones, and whether intervals hold, cell by cell."""
     shown = release.table(*table, alpha=ALPHA, unbiased=True).to_pandas()
-    paths = [column for column in shown.columns if column in records.columns and column != "count"]
-    if paths:
-        grouped = records.groupby(paths, observed=True)
-        true = (grouped[count].sum() if count else grouped.size()).rename("true").reset_index()
-        true[paths] = true[paths].astype(str)
-        values = shown.merge(true, on=paths, how="left")["true"].fillna(0).to_numpy().astype(np.int64)
-    else:
-        values = np.array([records[count].sum() if count else len(records)])
+    values = true_numbers(shown, records, count)
     return {
         "true": values,
         "error": shown["count"].to_numpy() - values,
