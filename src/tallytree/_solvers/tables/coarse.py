@@ -30,6 +30,7 @@ LEAST = 1e-6
 """Where raking begins, a cell that may have records has this many at least."""
 TOLERANCE = 0.1
 """No sum is missed by more than this, in standard deviations of the sum."""
+FREE = 0.9
 SOFT = 0.25
 """Where a coarser table is no more than the sum of a finer one, it may move by this, in its standard deviations."""
 
@@ -58,7 +59,7 @@ class CoarseSums(NamedTuple):
         return found
 
 
-def wanted_sums(lattice: Lattice, deviation: FloatArray) -> CoarseSums:
+def wanted_sums(lattice: Lattice, deviation: FloatArray, *, free: bool = False) -> CoarseSums:
     """Which sums the tables of an area have to have, and how nearly.
 
     A coarser table T' that was measured well has to be met. One that is no more accurate than the n cells of T that it
@@ -70,6 +71,7 @@ def wanted_sums(lattice: Lattice, deviation: FloatArray) -> CoarseSums:
     Args:
         lattice: the marginals.
         deviation: (K,) the standard deviation of a cell of each table.
+        free: whether a table that says next to nothing beside T, r > `FREE`, may have any sums.
     """
     cells, ranks = np.diff(lattice.rows.begin), lattice.ranks
     number = {marginal: k for k, marginal in enumerate(lattice.known)}
@@ -77,13 +79,15 @@ def wanted_sums(lattice: Lattice, deviation: FloatArray) -> CoarseSums:
     for k, marginal in enumerate(lattice.known):
         explained = np.minimum(deviation / max(deviation[k], 1e-20), 1e3) ** 2 * cells / cells[k]
         part = np.where((ranks > 0) & (explained > 0.5 + 1e-6), np.minimum(2 * explained - 1, 1), 0.0)
+        if free:
+            part = np.where(explained > FREE, np.inf, part)
         coarser = [int(c) for c in lattice.rows.lower[k] if c >= 0]
         if any(part[c] > 0 for c in coarser):
             coarser = [number[t] for t in itertools.product(*(range(depth + 1) for depth in marginal))][:-1]
         for c in coarser:
             table.append(c)
             maps_begin.append(length)
-            slack.append(SOFT * part[c] * deviation[c])
+            slack.append(SOFT * part[c] * max(deviation[c], 1e-20))
             maps.append(lattice.whole.cell_of(lattice.known[c], within=marginal))
             length += len(maps[-1])
         begin.append(len(table))

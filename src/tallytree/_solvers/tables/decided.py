@@ -15,12 +15,19 @@ import numpy as np
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree._compute.threads import side_by_side
 from tallytree._solvers.laws import learned_laws, posteriors
-from tallytree._solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_table
+from tallytree._solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_table, wanted_sums
 from tallytree._solvers.tables.integers import CELLS_AT_ONCE
 from tallytree._solvers.tables.lattice import Lattice
 from tallytree._solvers.tables.linear import Level, downward, tables
 from tallytree._solvers.tables.marginals import Marginal
-from tallytree._solvers.tables.pooling import Coarser, all_coarser, expected_cells, own_parts, own_variances, reached_errors
+from tallytree._solvers.tables.pooling import (
+    Coarser,
+    expected_cells,
+    kept_coarser,
+    own_parts,
+    own_variances,
+    reached_errors,
+)
 from tallytree._solvers.tables.variance import Table
 
 LEAST_AREAS = 8
@@ -175,13 +182,15 @@ class _Children:
         """All tables, the coarsest first."""
         _, cells = self.above.embedded(self.below.lattice)
         above = Decided(*(each[:, cells] for each in (self.parents.tables, self.parents.own, self.parents.errors)))
-        coarser = all_coarser(self.below.lattice)
-        own, factors = own_variances(self.below.lattice, self.std_devs), own_parts(self.below.lattice)
+        lattice = self.below.lattice
+        free = wanted_sums(lattice, self.std_devs, free=True)
+        coarser, own = kept_coarser(lattice, free), own_variances(lattice, self.std_devs)
+        spread = own_parts(lattice, coarser, self.below.inverse(slice(0, len(self.tables))))
         for k in range(len(self.below.lattice.known)):
             place = self.below.lattice.places[self.below.lattice.known[k]]
             if k == 0 and self.totals is not None:
                 continue
-            if not (pooled and len(self.tables) >= LEAST_AREAS and self._pooled(k, above, coarser, float(factors[k]))):
+            if not (pooled and len(self.tables) >= LEAST_AREAS and self._pooled(k, above, free, coarser, spread[:, k])):
                 self._alone(k, above)
                 self.own[:, place] = own[k] * ~self.zero[place]
                 self.errors[:, place] = self.std_devs[k] ** 2 * ~self.zero[place]
@@ -197,25 +206,24 @@ class _Children:
             spread = self.below.inverse(children)[:, k : k + 1]
             variances = np.ascontiguousarray(np.broadcast_to(spread * size, (children.stop - children.start, len(size))))
             found = self.tables[children]
-            self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part])
+            self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part], self.sums)
 
         self._each(work, place.stop - place.start)
 
-    def _pooled(self, k: int, above: Decided, coarser: Coarser, factor: float) -> bool:
+    def _pooled(self, k: int, above: Decided, sums: CoarseSums, coarser: Coarser, spread: FloatArray) -> bool:
         """Decide a table whose cells learn from each other; whether there are enough."""
         lattice, areas = self.below.lattice, len(self.tables)
         place = lattice.places[lattice.known[k]]
         width, counts = place.stop - place.start, np.diff(self.family)
-        inverse = self.below.inverse(slice(0, areas))[:, k]
-        spread = np.broadcast_to(inverse, areas)
+        spread = np.broadcast_to(spread, areas)
         share = spread / np.repeat(np.add.reduceat(spread, self.family[:-1]), counts)
-        deviations = np.sqrt(factor * spread * (1 - share))
+        deviations = np.sqrt(spread * (1 - share))
         y, expected = np.empty((areas, width)), np.empty((areas, width))
 
         def moved(part: slice) -> None:
             family, own = self._own(part)
             expected_cells(
-                lattice.rows, k, family, self.base[own], share[own], self.tables[own], above.tables[part],
+                lattice.rows, coarser, k, family, self.base[own], share[own], self.tables[own], above.tables[part],
                 above.errors[part], self.zero, y[own], expected[own],
             )  # fmt: skip
 
@@ -232,7 +240,7 @@ class _Children:
             )
             found = mean - held
             costs = np.maximum(variances + held**2, LEAST_VARIANCE * np.maximum(deviations[own][:, None], 0.01) ** 2)
-            self._nearest(k, family, self.tables[own], mean, costs, above.tables[part])
+            self._nearest(k, family, self.tables[own], mean, costs, above.tables[part], sums)
             off = self.tables[own, place] - found
             variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
             np.maximum(variances, off**2, out=variances)
@@ -242,13 +250,26 @@ class _Children:
             )  # fmt: skip
 
         self._each(work, width)
+        for pair in range(int(sums.begin[k]), int(sums.begin[k + 1])):
+            if not np.isfinite(sums.slack[pair]):  # what was free is the sum of this table
+                freed, cells = lattice.known[sums.table[pair]], lattice.known[k]
+                for each in (self.tables, self.errors):
+                    each[:, lattice.places[freed]] = lattice.whole.summed(each[:, place], freed, within=cells)
+                self.own[:, lattice.places[freed]] = 0.0
         return True
 
     def _nearest(
-        self, k: int, family: IntArray, found: FloatArray, mean: FloatArray, variances: FloatArray, parents: FloatArray
+        self,
+        k: int,
+        family: IntArray,
+        found: FloatArray,
+        mean: FloatArray,
+        variances: FloatArray,
+        parents: FloatArray,
+        sums: CoarseSums,
     ) -> None:
         nonnegative_families(
-            self.below.lattice.rows, self.sums, k, family, found, mean, variances, parents, self.zero, self.limits
+            self.below.lattice.rows, sums, k, family, found, mean, variances, parents, self.zero, self.limits
         )
 
     def _own(self, part: slice) -> tuple[IntArray, slice]:

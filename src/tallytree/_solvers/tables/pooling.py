@@ -17,6 +17,7 @@ import numpy as np
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree._compute.kernels import kernel
+from tallytree._solvers.tables.coarse import CoarseSums
 from tallytree._solvers.tables.lattice import Lattice, Rows
 
 FITTING, FITTED = 10, 0.01
@@ -28,7 +29,7 @@ TINY = 1e-9
 
 
 class Coarser(NamedTuple):
-    """All tables that are coarser than each of K tables: `begin` (K + 1,), `table`, `maps_begin`, `maps`."""
+    """Tables that are coarser than each of K tables: `begin` (K + 1,), `table`, `maps_begin`, `maps`."""
 
     begin: IntArray
     table: IntArray
@@ -36,44 +37,60 @@ class Coarser(NamedTuple):
     maps: IntArray
 
 
-def all_coarser(lattice: Lattice) -> Coarser:
-    """All coarser tables of each table of a lattice, and the map of its cells to theirs."""
+def kept_coarser(lattice: Lattice, sums: CoarseSums) -> Coarser:
+    """Of each table, all tables that are no finer than one whose sums it has to have, and the map of its cells."""
     begin, table, maps_begin, maps, length = [0], [], [], [np.zeros(0, dtype=np.int64)], 0
-    for marginal in lattice.known:
-        for k, other in enumerate(lattice.known):
-            if other != marginal and all(map(int.__le__, other, marginal)):
-                table.append(k)
+    for k, marginal in enumerate(lattice.known):
+        pairs = range(int(sums.begin[k]), int(sums.begin[k + 1]))
+        kept = [lattice.known[sums.table[pair]] for pair in pairs if np.isfinite(sums.slack[pair])]
+        for other, coarser in enumerate(lattice.known):
+            if any(all(map(int.__le__, coarser, each)) for each in kept):
+                table.append(other)
                 maps_begin.append(length)
-                maps.append(lattice.whole.cell_of(other, within=marginal))
+                maps.append(lattice.whole.cell_of(coarser, within=marginal))
                 length += len(maps[-1])
         begin.append(len(table))
     numbers = (np.array(each, dtype=np.int64) for each in (begin, table, maps_begin))
     return Coarser(*numbers, np.concatenate(maps))
 
 
-def own_parts(lattice: Lattice) -> FloatArray:
-    """The variance of a cell's own part, in 1/π of its component: float64 (K,)."""
+def own_parts(lattice: Lattice, coarser: Coarser, spread: FloatArray) -> FloatArray:
+    """The variance of a cell's own part, of all components that no kept table has: float64 (areas or 1, K).
+
+    Args:
+        lattice: the marginals.
+        coarser: the tables that are kept for each.
+        spread: (areas or 1, K), 1/π of each component.
+    """
     ranks = dict(zip(lattice.whole.components, lattice.whole.dimensions(), strict=True))
-    return np.array([ranks[t] / lattice.whole.size(t) for t in lattice.known]) * lattice.mean_group
+    found = np.zeros(spread.shape)
+    for k, marginal in enumerate(lattice.known):
+        kept = set(coarser.table[coarser.begin[k] : coarser.begin[k + 1]].tolist())
+        for other, component in enumerate(lattice.known):
+            if other not in kept and all(map(int.__le__, component, marginal)):
+                part = ranks[component] / lattice.whole.size(marginal) * lattice.mean_group[k]
+                found[:, k] += part * spread[:, other]
+    return found
 
 
 def own_variances(lattice: Lattice, std_devs: FloatArray) -> FloatArray:
-    """The variance of a cell's own part, where that of the whole cell is known: float64 (K,), in cells of the detail.
+    """The variance of the part of a cell that belongs to its table alone: float64 (K,).
 
     Args:
         lattice: the marginals.
         std_devs: (K,) of a cell of each.
     """
-    whole = (std_devs / lattice.mean_group) ** 2
-    coarser, found = all_coarser(lattice), np.zeros(len(whole))
-    for k in range(len(whole)):
-        found[k] = max(whole[k] - found[coarser.table[coarser.begin[k] : coarser.begin[k + 1]]].sum(), 0.0)
+    whole, found = (std_devs / lattice.mean_group) ** 2, np.zeros(len(std_devs))
+    for k, marginal in enumerate(lattice.known):
+        coarser = [all(map(int.__le__, other, marginal)) for other in lattice.known]
+        found[k] = max(whole[k] - found[coarser].sum(), 0.0)
     return np.asarray(found * lattice.mean_group**2)
 
 
 @kernel
 def expected_cells(
     lattice: Rows,
+    coarser: Coarser,
     k: int,
     families: IntArray,
     base: FloatArray,
@@ -89,6 +106,7 @@ def expected_cells(
 
     Args:
         lattice: the marginals.
+        coarser: the tables that are kept.
         k: the table.
         families: (areas + 1,) where the children of each area begin.
         base: (children,) how large a child is beside its siblings, where nothing is known of it.
@@ -119,16 +137,24 @@ def expected_cells(
             for g in range(n):
                 start = max(parents[i, here + g], LEAST_PART * np.sqrt(errors[i, here + g]))
                 expected[c, g] = 0.0 if zero[here + g] else start * base[c] / all_base
-            worst, lowers = 1.0, 0
+            for pair in range(coarser.begin[k], coarser.begin[k + 1]):
+                there, shift = lattice.begin[coarser.table[pair]], coarser.maps_begin[pair]
+                sums[:] = 0.0
+                for g in range(n):
+                    sums[coarser.maps[shift + g]] += y[c, g]
+                for g in range(n):
+                    h = coarser.maps[shift + g]
+                    part = lattice.size[here + g] / lattice.size[there + h]
+                    y[c, g] += part * (tables[c, there + h] - sums[h])
             for cycle in range(FITTING):
                 worst, lowers = 0.0, 0
                 for a in range(lattice.lower.shape[1]):
-                    coarser = lattice.lower[k, a]
-                    if coarser < 0:
+                    lower = lattice.lower[k, a]
+                    if lower < 0:
                         continue
                     lowers += 1
-                    there, shift = lattice.begin[coarser], lattice.maps_begin[k, a]
-                    groups = lattice.begin[coarser + 1] - there
+                    there, shift = lattice.begin[lower], lattice.maps_begin[k, a]
+                    groups = lattice.begin[lower + 1] - there
                     sums[:groups] = 0.0
                     for g in range(n):
                         sums[lattice.maps[shift + g]] += expected[c, g]
@@ -139,14 +165,6 @@ def expected_cells(
                             worst = max(worst, abs(sums[h] - 1.0))
                     for g in range(n):
                         expected[c, g] *= sums[lattice.maps[shift + g]]
-                    if cycle == 0:
-                        sums[:groups] = 0.0
-                        for g in range(n):
-                            sums[lattice.maps[shift + g]] += y[c, g]
-                        for g in range(n):
-                            h = lattice.maps[shift + g]
-                            part = lattice.size[here + g] / lattice.size[there + h]
-                            y[c, g] += part * (tables[c, there + h] - sums[h])
                 if lowers <= 1 or worst <= FITTED:
                     break
 
