@@ -30,7 +30,7 @@ LEAST = 1e-6
 """Where raking begins, a cell that may have records has this many at least."""
 TOLERANCE = 0.1
 """No sum is missed by more than this, in standard deviations of the sum."""
-FREE = 0.9
+FREE, FREE_CELLS = 0.9, 8
 SOFT = 0.25
 """Where a coarser table is no more than the sum of a finer one, it may move by this, in its standard deviations."""
 
@@ -71,7 +71,8 @@ def wanted_sums(lattice: Lattice, deviation: FloatArray, *, free: bool = False) 
     Args:
         lattice: the marginals.
         deviation: (K,) the standard deviation of a cell of each table.
-        free: whether a table that says next to nothing beside T, r > `FREE`, may have any sums.
+        free: whether a table that says next to nothing beside T, r > `FREE`, may have any sums, if these are of
+            `FREE_CELLS` cells or more.
     """
     cells, ranks = np.diff(lattice.rows.begin), lattice.ranks
     number = {marginal: k for k, marginal in enumerate(lattice.known)}
@@ -80,7 +81,7 @@ def wanted_sums(lattice: Lattice, deviation: FloatArray, *, free: bool = False) 
         explained = np.minimum(deviation / max(deviation[k], 1e-20), 1e3) ** 2 * cells / cells[k]
         part = np.where((ranks > 0) & (explained > 0.5 + 1e-6), np.minimum(2 * explained - 1, 1), 0.0)
         if free:
-            part = np.where(explained > FREE, np.inf, part)
+            part = np.where((explained > FREE) & (cells * FREE_CELLS <= cells[k]), np.inf, part)
         coarser = [int(c) for c in lattice.rows.lower[k] if c >= 0]
         if any(part[c] > 0 for c in coarser):
             coarser = [number[t] for t in itertools.product(*(range(depth + 1) for depth in marginal))][:-1]

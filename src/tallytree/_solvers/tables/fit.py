@@ -41,6 +41,8 @@ RESTORED, EXACT = 0.5, 0.1
 """An estimate errs by e, and its nearest integer differs from it by d. Where e is small, that integer is the truth, and
 d = −e is no error. So a part of d² is taken off: this one (found in designs of all kinds, at standard deviations of 0.1
 to 1), or all of it where the standard deviation is below the second number."""
+BELIEVED = 2.0
+"""By so many standard deviations a number may be away from its own estimate; it errs by the rest at least."""
 NEGLIGIBLE = 0.02
 """Rounding that adds less than this part to a variance, and 1 % to a standard deviation, is left out."""
 VARIANCES = (1e-50, 1e50)
@@ -211,6 +213,8 @@ class _Problem:
                     errors = np.ascontiguousarray(decided[depth].errors[:, lattice.places[marginal]])
                     typical[depth, marginal] = np.empty_like(errors)
                     expected_errors(np.ascontiguousarray(real, dtype=np.float64), errors, published.astype(np.int64), typical[depth, marginal])
+                    off = np.abs(published - estimates[depth, marginal]) - BELIEVED * std_dev
+                    np.maximum(typical[depth, marginal], off * (published > 0), out=typical[depth, marginal])
         return TableFit(work.dealt(own), estimates, misses, rounding, typical)
 
     def _chunks(self, depth: int, width: int) -> list[slice]:
