@@ -26,7 +26,7 @@ from tallytree._compute.kernels import inlined, kernel
 
 LEAST_RATIO, MOST_RATIO, RATIOS = 0.02, 64.0, 45
 GRID = np.concatenate([[0.0], np.geomspace(LEAST_RATIO, MOST_RATIO, RATIOS)])
-BEGIN = np.concatenate([[0.1], 0.85 * GRID[1:] * np.exp(-GRID[1:]) / (GRID[1:] * np.exp(-GRID[1:])).sum(), [0.0]]) + 0.05 / 47
+BEGIN = np.concatenate([[0.1], 0.895 * GRID[1:] * np.exp(-GRID[1:]) / (GRID[1:] * np.exp(-GRID[1:])).sum(), [0.0]]) + 0.005 / 47
 """Where EM begins: r has an exponential law, about, so that noise which says nothing of the law leaves it there."""
 WIDTH = 0.09
 """Half the step of the grid's logarithm."""
