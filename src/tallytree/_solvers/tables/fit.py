@@ -210,7 +210,7 @@ class _Problem:
                 miss = np.sqrt(max(_excess(published, target, 1.0), 0.0))
                 misses[depth, marginal] = float(miss / max(std_dev, LEAST_MISS))
                 if marginal in wanted[depth]:
-                    errors = np.ascontiguousarray(decided[depth].errors[:, lattice.places[marginal]])
+                    errors = np.maximum(decided[depth].errors[:, lattice.places[marginal]], (real - target) ** 2)
                     typical[depth, marginal] = np.empty_like(errors)
                     expected_errors(np.ascontiguousarray(real, dtype=np.float64), errors, published.astype(np.int64), typical[depth, marginal])
                     off = np.abs(published - estimates[depth, marginal]) - BELIEVED * std_dev
