@@ -210,11 +210,6 @@ def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, rounds: int
             break
         for k in range(parts):
             weights[k] = (share[k] + PRIOR * BEGIN[k]) / (known + PRIOR)
-        if weights[parts - 1] < LEAST_OUTLIER:
-            rest = 1.0 - weights[parts - 1]
-            for k in range(parts - 1):
-                weights[k] *= (1.0 - LEAST_OUTLIER) / rest
-            weights[parts - 1] = LEAST_OUTLIER
     return weights
 
 
@@ -228,7 +223,9 @@ def guarded(weights: FloatArray, expected: float, deviation: float) -> FloatArra
         deviation: its s.
     """
     parts, s = len(weights), deviation
-    added, found = np.zeros(parts), weights.copy()
+    added, found = np.zeros(parts), weights * (1.0 - LEAST_OUTLIER)
+    added[parts - 1] = LEAST_OUTLIER
+    found[parts - 1] += LEAST_OUTLIER
     like = np.empty((parts - 1, len(NODES), parts))
     mean = np.empty((parts - 1, len(NODES), parts))
     for k in range(parts - 1):
