@@ -135,7 +135,7 @@ def test_the_fit_has_errors_without_replicates(tmp_path):
     assert has_fitted_errors(release)
     made = fitted_errors(release, alpha=0.1)
     shown = made.table("state", "sex")
-    assert shown.column_names[-4:] == ["std_dev", "ci_lower", "ci_upper", "quality"]
+    assert shown.column_names[-5:] == ["std_dev", "typical_error", "ci_lower", "ci_upper", "quality"]
     assert shown["std_dev"] == release.table("state", "sex")["std_dev"]
     assert fitted_errors(tt.Release.load(release.save(tmp_path / "out")), alpha=0.1).table("state", "sex") == shown
     assert not has_fitted_errors(tt.replicate_errors(release, 10, seed=1))
@@ -191,7 +191,7 @@ def test_another_product_is_refused(tmp_path):
     swapped = tt.Product({"area": AREAS, "sex": tt.Hierarchy.from_values("sex", ["m", "f"])})
     same = tt.replicate_errors(release, 10, hierarchy=swapped)  # cells are found by their labels
     assert same.table("sex").drop_columns(["std_dev", "ci_lower", "ci_upper"]) == release.table("sex").drop_columns(
-        ["std_dev"]
+        ["std_dev", "typical_error"]
     )
 
 

@@ -71,7 +71,8 @@ class LeastSquares(TablesMechanism):
                 std_devs[name] = np.where(zero, 0.0, std_devs[name])
                 unbiased[name][:, zero] = 0.0
         misses = {name: fitted.misses[at] for name, at in of.items()}
-        return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding)
+        typical = {name: np.broadcast_to(std_devs[name], unbiased[name].shape) for name in unbiased}
+        return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding, typical)
 
 
 def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:
