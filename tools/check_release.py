@@ -234,10 +234,7 @@ def check_csv(path: Path, level: Level) -> None:
 
 
 def verdicts_of(level: Level) -> list[str]:
-    """The verdicts of numbers ≥ 0 with typical errors: by these, and by whether the 90 % interval holds 0.
-
-    It holds the intervals around the number, by its typical error, and around its unbiased estimate, by its std_dev.
-    """
+    """The verdicts of numbers with typical errors; 90 % intervals hold those around number and unbiased estimate."""
     number, off, spread = (level.numbers(column) for column in ("", "typical_error", "std_dev"))
     middle = np.rint(level.numbers("unbiased")) if "unbiased" in level.table.column_names else number
     reach, more = (np.ceil(-NormalDist().inv_cdf(0.05) * each - 0.5) for each in (off, spread))
