@@ -118,9 +118,10 @@ def below(made, kind, found, counted):
 def do_not_use(made, kind, found, counted):
     """Numbers far below the least usable one are marked, and those far above are not."""
     level, least = level_of(made, found["level"]), value(found["least"])
-    rows = made.release.table(level).to_pandas()
+    rows = made.release.table(level, alpha=0.1).to_pandas()
     if kind == "sizes":
         usable = rows["tail_count"] >= rows["tail_std_dev"] / STANDARD.with_care
+        usable &= (rows["tail_ci_lower"] > 0) | (rows["tail_std_dev"] == 0)
         numbers = rows["tail_count"]
     else:
         usable, numbers = rows["quality"].isin(["exact", "reliable", "with_care"]), rows["count"]
