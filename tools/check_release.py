@@ -233,7 +233,7 @@ def check_csv(path: Path, level: Level) -> None:
         raise ValueError(f"{path.name} has verdicts that do not follow from its numbers and their errors")
 
 
-def verdicts_of(level: Level) -> list[str]:
+def verdicts_of(level: Level) -> Any:
     """The verdicts of numbers with typical errors; 90 % intervals hold those around number and unbiased estimate."""
     number, off, spread = (level.numbers(column) for column in ("", "typical_error", "std_dev"))
     middle = np.rint(level.numbers("unbiased")) if "unbiased" in level.table.column_names else number
@@ -615,7 +615,7 @@ def best_attack(curves: Curves, alpha: float) -> float:
     losses, p = composed(curves)
     order = np.argsort(-losses, kind="stable")
     false = p[order] * np.exp(np.minimum(-losses[order], 700))  # of losses rounded down: at least the false positives
-    return float(np.interp(alpha, *(np.append(0.0, np.cumsum(each)) for each in (false, p[order]))))
+    return float(np.interp(alpha, np.append(0.0, np.cumsum(false)), np.append(0.0, np.cumsum(p[order]))))
 
 
 # --- 8. Numbers ---

@@ -126,7 +126,7 @@ def verdicts(
 def typical_errors(rows: pa.Table) -> FloatArray:
     """How large the error of each published number is taken to be: `typical_error` where the table has it."""
     name = TYPICAL_ERROR if TYPICAL_ERROR in rows.column_names else "std_dev"
-    return rows.column(name).to_numpy().astype(np.float64)
+    return np.asarray(rows.column(name).to_numpy(), dtype=np.float64)
 
 
 def judged(
