@@ -51,7 +51,7 @@ def planned(**changes):
 
 def cells(release, *table):
     """The counts of a table by path."""
-    return {tuple(list(row.values())[:-3]): row["count"] for row in release.table(*table).to_pylist()}
+    return {tuple(list(row.values())[:-4]): row["count"] for row in release.table(*table).to_pylist()}
 
 
 def test_with_next_to_no_noise_the_tables_are_the_true_ones():
@@ -62,14 +62,14 @@ def test_with_next_to_no_noise_the_tables_are_the_true_ones():
     assert release.table("state", "age")["count"].to_pylist() == TRUTH.sum(2).reshape(2, 3, 3).sum(1).ravel().tolist()
     assert release.table("country")["count"].to_pylist() == [TRUTH.sum()]
     assert release.table("state", "age").column_names == [
-        "country", "state", "band", "age", "count", "std_dev", "quality",
+        "country", "state", "band", "age", "count", "std_dev", "typical_error", "quality",
     ]  # fmt: skip
-    assert release.table("state", "age").slice(4, 1).to_pylist()[0] | {"std_dev": 0} == {
+    assert release.table("state", "age").slice(4, 1).to_pylist()[0] | {"std_dev": 0, "typical_error": 0} == {
         "country": "C", "state": "B", "band": "young", "age": "1", "count": int(TRUTH[3:, 1].sum()), "std_dev": 0,
-        "quality": "reliable",
+        "typical_error": 0, "quality": "reliable",
     }  # fmt: skip
     text = pa.large_string()
-    assert list(release.table("country").schema.types) == [text, pa.int64(), pa.float64(), text]
+    assert list(release.table("country").schema.types) == [text, pa.int64(), pa.float64(), pa.float64(), text]
 
 
 @pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.01)])
@@ -84,7 +84,7 @@ def test_all_tables_are_sums_of_one_table_of_integers(budget, neighboring):
     assert min(finest["count"].to_pylist()) >= 0
     for table in every:
         coarse = release.table(*table)
-        paths = coarse.column_names[:-3]
+        paths = coarse.column_names[:-4]
         summed = finest.group_by(paths, use_threads=False).aggregate([("count", "sum")])
         found = {tuple(row[name] for name in paths): row["count_sum"] for row in summed.to_pylist()}
         assert found == cells(release, *table)

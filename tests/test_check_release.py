@@ -134,6 +134,11 @@ def negative(values):
     return values
 
 
+def infinite(values):
+    values[0] = np.inf
+    return values
+
+
 @pytest.mark.parametrize(
     ("name", "damage", "says"),
     [
@@ -145,6 +150,13 @@ def negative(values):
         ("counts, pld", column_changed("count", negative), "negative_numbers: 0, and not 1"),
         ("counts, pld", column_changed("count", lambda values: values + 0.5), "fractional_numbers: 0, and not 4"),
         ("counts, pld", column_changed("std_dev", negative), "a std_dev is negative"),
+        ("tables", column_changed("typical_error", negative), "a typical_error is negative, or no number"),
+        ("tables", column_changed("typical_error", infinite), "a typical_error is negative, or no number"),
+        (
+            "tables",
+            column_changed("typical_error", lambda values: values * np.nan),
+            "a typical_error is negative, or no",
+        ),
         ("counts, pld", lambda folder: (folder / "tables" / "state.parquet").unlink(), "there is no such file"),
         ("counts, pld", lambda folder: append(folder / "tables" / "state.parquet"), "state.parquet: digest"),
         (
@@ -159,6 +171,26 @@ def test_a_changed_file_is_found(name, damage, says, made, tmp_path):
     damage(folder)
     wrong = check_release.check(folder).wrong
     assert any(says in sentence for sentence in wrong), wrong
+
+
+def test_verdicts_in_a_csv_file_follow_from_the_typical_errors(made, tmp_path):
+    folder = made("tables").save(tmp_path / "release", csv=True)
+    assert check_release.check(folder).wrong == []
+    path = folder / "tables" / "county.sex.csv"
+    rows = path.read_text().splitlines()
+    verdicts = ("exact", "reliable", "with_care", "unreliable", "not_distinguishable_from_0")
+    line, stated = next((i, each) for i, row in enumerate(rows) for each in verdicts if f'"{each}"' in row)
+    for other in {*verdicts} - {stated}:
+        rows[line] = rows[line].replace(f'"{stated}"', f'"{other}"')
+        stated = other
+        path.write_text("\n".join(rows) + "\n")
+        manifest = json.loads((folder / "release.json").read_text())
+        manifest["files"]["tables/county.sex.csv"]["sha256"] = check_release.hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()
+        write(folder, manifest)
+        (wrong,) = check_release.check(folder).wrong
+        assert "county.sex.csv has verdicts that do not follow" in wrong
 
 
 def append(path):

@@ -25,6 +25,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise, product
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ NUMBERS = {**dict.fromkeys(("counts", "flows", "tables", "households"), ("count"
 NUMBERS["contributions"] = ("people",)
 """The columns with what is published; those with errors may follow."""
 ERRORS = {"std_dev", "ci_lower", "ci_upper", "unbiased", "listed_from", "probability_zero", "tail_count"}
-ERRORS |= {"tail_std_dev", "persons", "persons_std_dev", "households_std_dev"}
+ERRORS |= {"tail_std_dev", "persons", "persons_std_dev", "households_std_dev", "typical_error"}
 OF_SIZES = ("tail_counts", "chain_tail_counts", "histogram", "sorted_sizes", "persons_by_rank")
 NOT_SHOWN = (
     "that the noise was drawn as stated: from a secret, not from a seed that somebody knows, and once",
@@ -228,6 +229,18 @@ def check_csv(path: Path, level: Level) -> None:
         same = same and np.allclose(one, other, rtol=1e-9, atol=0, equal_nan=True)
     if not same:
         raise ValueError(f"{path.name} has other rows, columns or numbers than its Parquet file")
+    if {"typical_error", "quality"} <= {*found.column_names} and found["quality"].to_pylist() != verdicts_of(level):
+        raise ValueError(f"{path.name} has verdicts that do not follow from its numbers and their errors")
+
+
+def verdicts_of(level: Level) -> Any:
+    """The verdicts of numbers with typical errors; 90 % intervals hold those around number and unbiased estimate."""
+    number, off, spread = (level.numbers(column) for column in ("", "typical_error", "std_dev"))
+    middle = np.rint(level.numbers("unbiased")) if "unbiased" in level.table.column_names else number
+    reach, more = (np.ceil(-NormalDist().inv_cdf(0.05) * each - 0.5) for each in (off, spread))
+    near = (number <= reach) | (middle <= more)
+    cases = [(off == 0) & (spread == 0), near, off < 0.166 * number, off <= 0.333 * number]
+    return np.select(cases, ["exact", "not_distinguishable_from_0", "reliable", "with_care"], "unreliable").tolist()
 
 
 # --- 3. The public tree ---
@@ -253,12 +266,12 @@ class Tree:
 
     def strangers(self, table: Any, columns: list[str], *, nulls: bool) -> bool:
         """Whether a row names what the hierarchies lack; with `nulls` it may name a node above, null in the rest."""
-        strange = False
         for own, known in self.paths(columns):
             found = pc.replace_substring_regex(joined(table, own), "(\x1f?\x00)+$", "") if nulls else joined(table, own)
             inside = pc.is_in(found, pa.concat_arrays(known if nulls else known[-1:]))
-            strange = strange or not pc.all(inside, min_count=0).as_py()
-        return strange
+            if not pc.all(inside, min_count=0).as_py():
+                return True
+        return False
 
 
 # --- 4. Sensitivities ---
@@ -419,7 +432,12 @@ def check_sum(statement: dict[str, Any], measured: list[Measured], findings: Fin
     if stable:
         check_threshold(measured, statement, findings)
     elif method == "pld" and measured:
-        check_composed(measured, epsilon, delta, findings)
+        for one in measured:
+            findings.expect(one.dominates and one.gaussian, f"{one.name}: no loss distribution dominates its neighbors")
+        curves = curves_of(measured)
+        found = delta_at_least(curves, epsilon) if curves else 0.0  # else see `check_rates`
+        right = found <= delta * (1 + 1e-3) + FFT_ERROR
+        findings.expect(right, f"spent delta {delta} at epsilon {epsilon}, and it takes {found}")
     elif "delta" in budget and measured:
         paper = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # Bun and Steinke 2016, Proposition 1.3
         needs = paper if method == "paper" else epsilon_of_rho(rho, delta)
@@ -498,18 +516,7 @@ def composed(curves: Curves) -> tuple[np.ndarray, np.ndarray]:
 def delta_at_least(curves: Curves, epsilon: float) -> float:
     """Σ over losses L > ε of P(L)·(1 − exp(ε − L)). Losses are rounded down, so it is no more than δ(ε)."""
     losses, p = composed(curves)
-    above = losses > epsilon
-    return float((p[above] * -np.expm1(epsilon - losses[above])).sum())
-
-
-def check_composed(measured: list[Measured], epsilon: float, delta: float, findings: Findings) -> None:
-    """The composition of all levels' loss distributions has no more than δ."""
-    for one in measured:
-        findings.expect(one.dominates and one.gaussian, f"{one.name}: no loss distribution dominates its neighbors")
-    curves = curves_of(measured)
-    found = delta_at_least(curves, epsilon) if curves else 0.0  # else see `check_rates`
-    right = found <= delta * (1 + 1e-3) + FFT_ERROR
-    findings.expect(right, f"spent delta {delta} at epsilon {epsilon}, and it takes {found}")
+    return float((p * -np.expm1(np.minimum(epsilon - losses, 0.0))).sum())
 
 
 # --- 7. Words ---
@@ -607,14 +614,8 @@ def best_attack(curves: Curves, alpha: float) -> float:
     """The true-positive rate, at a false-positive rate, of the test that rejects the largest losses."""
     losses, p = composed(curves)
     order = np.argsort(-losses, kind="stable")
-    found = p[order]
-    false = found * np.exp(np.minimum(-losses[order], 700))  # of losses rounded down: at least the false positives
-    reached = np.cumsum(false)
-    place = int(np.searchsorted(reached, alpha))
-    if place >= len(found):
-        return float(found.sum())
-    part = (alpha - (reached[place - 1] if place else 0.0)) / false[place] if false[place] else 0.0
-    return float(found[:place].sum() + part * found[place])
+    false = p[order] * np.exp(np.minimum(-losses[order], 700))  # of losses rounded down: at least the false positives
+    return float(np.interp(alpha, np.append(0.0, np.cumsum(false)), np.append(0.0, np.cumsum(p[order]))))
 
 
 # --- 8. Numbers ---
@@ -664,8 +665,9 @@ def check_numbers(statement: dict[str, Any], levels: list[Level], findings: Find
         for column, sign in (("ci_lower", 1), ("ci_upper", -1)):
             ends = level.numbers(column).astype(np.float64) if column in names else values
             findings.expect(not (sign * ends > sign * values).any(), f"{level.name}: a number is outside its {column}")
-        for column in [name for name in names if name.endswith("std_dev")]:
-            right = (level.table[column].drop_null().to_numpy() >= 0).all()
+        for column in [name for name in names if name.endswith(("std_dev", "typical_error"))]:
+            errors = level.table[column].drop_null().to_numpy()
+            right = ((errors >= 0) & (errors < math.inf)).all()
             findings.expect(right, f"{level.name}: a {column} is negative, or no number")
     pairs = list(pairwise(levels))
     if statement["statistic"] == "tables":  # each table, and those that have all of its columns
@@ -751,8 +753,7 @@ def cells_of(level: Level, column: str, manifest: dict[str, Any], findings: Find
     if statistic == "persons_by_rank":
         beyond = np.bincount(places, level.numbers("persons") - size * values, rows + 1)[:rows]
         cells = np.column_stack([cells, beyond])
-    shorter = len(level.noisy) == rows * (width - 1)  # the first is a public number of groups
-    return cells[:, 1 if shorter else 0 :].ravel()
+    return cells[:, int(len(level.noisy) == rows * (width - 1)) :].ravel()  # the first is a public number of groups
 
 
 def check_parts(folder: Path, manifest: dict[str, Any], findings: Findings) -> None:

@@ -33,7 +33,7 @@ QUALITY = "quality"
 """The column with the verdict of a number. Tables have it where they are read, and not in the files of a release."""
 
 RESERVED = ("count", "size", "groups", "value", "values", "std_dev", "ci_lower", "ci_upper", "tail_count",
-            "tail_std_dev", "tail_ci_lower", "tail_ci_upper", "unbiased", "listed_from",
+            "tail_std_dev", "tail_ci_lower", "tail_ci_upper", "typical_error", "unbiased", "listed_from",
             "probability_zero", QUALITY)  # fmt: skip
 """Columns of the published tables, which a level may therefore not be named."""
 

@@ -44,7 +44,7 @@ def test_replicates_find_the_errors_that_the_fit_states():
     found, fitted = errors(release, "state", "sex", rounds=400), release.table("state", "sex")
     ratio = found["std_dev"].to_numpy()[:3] / fitted["std_dev"].to_numpy()[:3]  # the last has 2 records
     assert (np.abs(ratio - 1) < 0.3).all()  # what is cut off at 0 beside them is added to these
-    assert found.drop_columns(["std_dev", "ci_lower", "ci_upper"]) == fitted.drop_columns(["std_dev"])
+    assert found.drop_columns(["std_dev", "ci_lower", "ci_upper"]) == fitted.drop_columns(["std_dev", "typical_error"])
     near_zero = errors(release, "county", "sex", rounds=400).to_pylist()[5]
     assert near_zero["std_dev"] < release.table("county", "sex")["std_dev"][5].as_py()
 
@@ -135,7 +135,7 @@ def test_the_fit_has_errors_without_replicates(tmp_path):
     assert has_fitted_errors(release)
     made = fitted_errors(release, alpha=0.1)
     shown = made.table("state", "sex")
-    assert shown.column_names[-4:] == ["std_dev", "ci_lower", "ci_upper", "quality"]
+    assert shown.column_names[-5:] == ["std_dev", "typical_error", "ci_lower", "ci_upper", "quality"]
     assert shown["std_dev"] == release.table("state", "sex")["std_dev"]
     assert fitted_errors(tt.Release.load(release.save(tmp_path / "out")), alpha=0.1).table("state", "sex") == shown
     assert not has_fitted_errors(tt.replicate_errors(release, 10, seed=1))
@@ -191,7 +191,7 @@ def test_another_product_is_refused(tmp_path):
     swapped = tt.Product({"area": AREAS, "sex": tt.Hierarchy.from_values("sex", ["m", "f"])})
     same = tt.replicate_errors(release, 10, hierarchy=swapped)  # cells are found by their labels
     assert same.table("sex").drop_columns(["std_dev", "ci_lower", "ci_upper"]) == release.table("sex").drop_columns(
-        ["std_dev"]
+        ["std_dev", "typical_error"]
     )
 
 

@@ -132,4 +132,8 @@ class FinestTable(TablesMechanism):
         shapes = {each: (layout.areas(i), layout.width(i)) for i, each in enumerate(layout.levels)}
         known = {each: np.full(shape, -1.0 if self.fault == "negative" else 1.0) for each, shape in shapes.items()}
         known.pop(self.fault, None)
+        if self.fault == "typical":
+            return FittedTables(leaves, {}, {}, {}, typical_errors=known)
+        if self.fault == "typical_negative":
+            return FittedTables(leaves, known, {}, {}, typical_errors={each: -known[each] for each in known})
         return FittedTables(leaves, known if self.fault else {}, {}, {})

@@ -38,7 +38,7 @@ def test_a_verdict_follows_from_std_dev_as_a_share_of_the_number():
 
 
 def test_a_standard_deviation_from_replicates_never_makes_a_number_exact():
-    codes = verdicts(np.array([5, 0]), np.zeros(2), LevelErrors(replicates=20))
+    codes = verdicts(rows(np.array([5, 0]), np.zeros(2)), LevelErrors(replicates=20))
     assert [QUALITIES[code] for code in codes] == ["reliable", "not_distinguishable_from_0"]
 
 

@@ -12,6 +12,7 @@ from tallytree._report.front import front_page, period_words, verdict
 from tallytree._report.reading import PublishedError, level_errors
 from tallytree._report.risk import of_hundred
 from tallytree._report.wording import off_by
+from tallytree.release.quality import STANDARD
 from tallytree.release.view.release_view import ReleaseView
 
 SAID = {
@@ -30,7 +31,7 @@ def front(release, folder="folder"):
 
 
 def error(level, usable, median=10.0):
-    return PublishedError(level, 100, 1.0, median, 20.0, 16.0, 10.0, usable)
+    return PublishedError(level, 100, 1.0, median, 20.0, 16.0, 10.0, usable, STANDARD.least_usable(median))
 
 
 def test_it_says_what_it_is_how_many_who_is_protected_and_whom_to_ask(areas):

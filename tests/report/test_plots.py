@@ -20,7 +20,7 @@ def drawn(chart):
 @pytest.mark.slow
 def test_the_tree_the_errors_and_flows_are_charts(counts_release, flows_release):
     assert "county (4)" in drawn(counts_release.plot.tree(width=900))
-    assert "standard deviation" in drawn(counts_release.plot.errors())
+    assert "typical error" in drawn(counts_release.plot.errors())
     assert "d_county" in drawn(flows_release.plot.flows())
     assert "d_state" in drawn(flows_release.plot.flows("o_state"))
 

@@ -118,9 +118,10 @@ def below(made, kind, found, counted):
 def do_not_use(made, kind, found, counted):
     """Numbers far below the least usable one are marked, and those far above are not."""
     level, least = level_of(made, found["level"]), value(found["least"])
-    rows = made.release.table(level).to_pandas()
+    rows = made.release.table(level, alpha=0.1).to_pandas()
     if kind == "sizes":
         usable = rows["tail_count"] >= rows["tail_std_dev"] / STANDARD.with_care
+        usable &= (rows["tail_ci_lower"] > 0) | (rows["tail_std_dev"] == 0)
         numbers = rows["tail_count"]
     else:
         usable, numbers = rows["quality"].isin(["exact", "reliable", "with_care"]), rows["count"]
@@ -192,12 +193,12 @@ FIXED = (
     r"(?:Guarantee|Formally|Spent|Of a budget of|Spends|Release id|Made with|Differentially private release).*",
     r"Epsilon \(ε\) bounds .*|Zero would mean no influence.*",
     r".* nobody has more than \d (?:records?|trips?|memberships? of a group)\b.*",
-    r"By std_dev ÷ number, .*|.*are off by more: take the reliable ones there\.",
+    r"By typical error ÷ number, .*|.*are off by more: take the reliable ones there\.",
     r".*(?:known to be|published as) 0\b.*",
     r"\d facts? of this release (?:is|are) exact\.|\d+ checks were run .*",
     rf"{NUMBER} of {NUMBER} rows; the files have all\.|.*: the 15 largest of {NUMBER}.*",
     r"(?:LeastSquares|Remainders|Joint) \(.*\)",
-    r"(?:The tree from the top|The standard deviation of the numbers' errors): .*",
+    r"(?:The tree from the top|The typical error of the numbers): .*",
     rf"Groups of a size or more, .* {NUMBER} groups have \d+ members or more\.",
     r"The shares of the levels were chosen .*|Sizes are clamped .*|tail_counts: .*|Groups with members are counted.*",
     r"90 %",

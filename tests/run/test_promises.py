@@ -231,6 +231,8 @@ def test_group_sizes_and_tables_from_outside():
         ("integers", "all numbers are integers"),
         ("state", "std_devs must have the table 'state', or no table"),
         ("negative", "std_devs of '.*' must not be negative"),
+        ("typical", "typical_errors are given without std_devs; give both, or none"),
+        ("typical_negative", "typical_errors of '.*' must not be negative"),
     ):
         with pytest.raises(ValueError, match=says):
             tt.release_tables(people, product, BUDGET, mechanism=FinestTable(fault), **options)

@@ -59,7 +59,7 @@ def test_impossible_cells_are_0_without_noise_in_tables_and_measurements(budget)
         rows = release.table(*table, alpha=0.1, unbiased=True).to_pandas()
         zero = (rows["band"] == "0-14") & (rows["work"] != "none")
         assert zero.sum() == expected
-        numbers = ["count", "std_dev", "unbiased", "ci_lower", "ci_upper"]
+        numbers = ["count", "std_dev", "typical_error", "unbiased", "ci_lower", "ci_upper"]
         assert (rows.loc[zero, numbers] == 0).all().all()
         assert (rows.loc[~zero, "std_dev"] > 0).all()
         measured = release.measurements(".".join(table)).to_pandas()

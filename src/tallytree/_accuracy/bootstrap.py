@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
+from tallytree._compute.arrays import IntArray, NumberArray, sum_by_key
 from tallytree._compute.threads import side_by_side
 from tallytree._foreign import is_foreign
 from tallytree._measurements import Noise, Statistic
@@ -31,10 +31,12 @@ from tallytree._terms import Invariants
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
+from tallytree.release.intervals import number_column
 from tallytree.release.level_tables import NodeTable
+from tallytree.release.released_tables import count_columns, published_tables
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
-from tallytree.tables import FittedTables, PublicTotals, TableLayout, TablesMechanism
+from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
 LEAVES_AT_ONCE = 1_000_000
 """Counts with more leaves that are not 0 are replicated one after the other; that many take about 0.5 GB."""
@@ -101,14 +103,16 @@ class ReplicatedLevel:
 
     Attributes:
         cells: int64 (n,), what each row is about.
-        numbers: (n,), what is published.
-        std_dev: float64 (n,), of the error of each, as it would be published; None where the mechanism does not know
-            it.
+        columns: n rows: what is published, and what of its error would be.
     """
 
     cells: IntArray
-    numbers: NumberArray
-    std_dev: FloatArray | None = None
+    columns: pa.Table
+
+    @property
+    def numbers(self) -> NumberArray:
+        """What is published, (n,)."""
+        return np.asarray(self.columns.column(number_column(self.columns)).to_numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +160,7 @@ class CountReplicates:
 
         def replicate(source: NoiseSource) -> list[ReplicatedLevel]:
             levels = counts_by(self.mechanism, self.tree, total, Measurer(truth, self.plan, source))
-            return [
-                ReplicatedLevel(
-                    level.nodes, level.counts, level.std_dev if level.errors is None else level.errors.std_dev
-                )
-                for level in levels
-            ]
+            return [ReplicatedLevel(level.nodes, count_columns(level)) for level in levels]
 
         return side_by_side(replicate, sources, threads=None if self._several_at_once else 1)
 
@@ -239,7 +238,8 @@ class SizeReplicates:
         )
         for source in sources:
             levels = sizes_by(self.mechanism, domain, Measurer(truth, self.plan, source))
-            yield [ReplicatedLevel(*self._cells(level)) for level in levels]
+            cells = map(self._cells, levels)
+            yield [ReplicatedLevel(nodes, pa.table({"groups": numbers})) for nodes, numbers in cells]
 
     def chained(
         self, sources: Iterator[NoiseSource]
@@ -351,7 +351,8 @@ class TableReplicates:
         for source in sources:
             measurer = Measurer(self.truth, self.plan, source)
             made = tables_by(self.mechanism, layout, measured, self.totals, measurer)
-            yield [_listed(layout, depth, made) for depth in range(len(layout.levels))]
+            tables = published_tables(layout, made).values()
+            yield [ReplicatedLevel(table.nodes, table.columns) for table in tables]
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,25 +387,15 @@ class HouseholdReplicates:
         for source in sources:
             (levels,) = self.persons.releases(iter([source]))
             tables = {
-                name: NodeTable(layout, depth, made.cells, pa.table({"count": made.numbers, "std_dev": made.std_dev}))
+                name: NodeTable(layout, depth, made.cells, made.columns)
                 for depth, (name, made) in enumerate(zip(layout.levels, levels, strict=True))
             }
             sizes = self.planned.sizes_given(tables, self.ranks, source, lambda level: None)
             for table in sizes.tables.values():
                 assert isinstance(table, NodeTable)  # noqa: S101  (they were made in this process)
-                size, *known = (table.columns.column(name).to_numpy() for name in ("size", "groups", "std_dev"))
-                levels.append(ReplicatedLevel(table.nodes * self.planned.largest + size - 1, *known))
+                size = table.columns.column("size").to_numpy()
+                levels.append(ReplicatedLevel(table.nodes * self.planned.largest + size - 1, table.columns))
             yield levels
-
-
-def _listed(layout: TableLayout, depth: int, made: FittedTables) -> ReplicatedLevel:
-    """The rows of one table, as `release.released_tables` lists them."""
-    table = layout.summed(made.leaves, depth)
-    known = made.std_devs.get(layout.levels[depth])
-    numbers = table.ravel()
-    cells = np.arange(len(numbers), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(numbers)
-    std_dev = None if known is None else np.broadcast_to(known, table.shape).ravel()[cells]
-    return ReplicatedLevel(cells, numbers[cells], std_dev)
 
 
 def fresh_sources(replicates: int, seed: int | None) -> Iterator[NoiseSource]:

@@ -38,7 +38,7 @@ from tallytree.product import Product
 from tallytree.release import LevelTable, Release
 from tallytree.release.intervals import (
     ERROR_COLUMNS,
-    HIDDEN,
+    MADE_OF,
     MIN_REPLICATES,
     PROBABILITY_ZERO,
     LevelErrors,
@@ -203,7 +203,7 @@ def _with_errors(
 
 def _beside(made: pa.Table, rows: pa.Table, start: int) -> pa.Table:
     """Rows of a published table with the error columns in place of any that it has."""
-    rows = rows.select([name for name in rows.column_names if name not in (*ERROR_COLUMNS, *HIDDEN, PROBABILITY_ZERO)])
+    rows = rows.select([name for name in rows.column_names if name not in (*ERROR_COLUMNS, *MADE_OF, PROBABILITY_ZERO)])
     for name in made.column_names:
         rows = rows.append_column(name, made.column(name).slice(start, rows.num_rows))
     return rows

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from tallytree._accounting import Plan, StabilityPlan
 from tallytree._accuracy.bootstrap import (
@@ -36,9 +37,9 @@ from tallytree._validate import integer
 from tallytree.hierarchy import nodes_per_level
 from tallytree.product import Product
 from tallytree.release import Release
-from tallytree.release.intervals import LevelErrors
+from tallytree.release.intervals import LevelErrors, stated_errors
 from tallytree.release.manifest import MANIFEST
-from tallytree.release.quality import NEAR_ZERO, QUALITIES, UNRELIABLE, verdicts
+from tallytree.release.quality import usable_numbers
 from tallytree.release.view.layouts import totals_at
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.sizes.private_maximum import largest_published
@@ -79,7 +80,8 @@ def simulated_errors(
     """
     rounds = integer(replicates, "replicates", least=2, most=MAX_REPLICATES)
     replicated = stand_in_of(planned, like)
-    levels = [_SimulatedLevel(*each) for each in replicated.truths()]
+    known = [stated_errors(planned.statement, level) for level in planned.tree.levels]
+    levels = [_SimulatedLevel(*each, errors) for each, errors in zip(replicated.truths(), known, strict=True)]
     with stage("simulate"), step_progress(progress, rounds, "replicates") as done:
         for released in replicated.releases(fresh_sources(rounds, seed)):
             for level, rows in zip(levels, released, strict=True):
@@ -99,9 +101,11 @@ class _SimulatedLevel:
     Args:
         cells: int64 (n,), those of the stand-in, distinct.
         true: int64 (n,), their numbers; cells that are not there are 0.
+        errors: what a release would state of the level's errors.
     """
 
-    def __init__(self, cells: IntArray, true: NumberArray) -> None:
+    def __init__(self, cells: IntArray, true: NumberArray, errors: LevelErrors) -> None:
+        self._stated = errors
         there = true != 0
         self._cells, self._true = cells[there], true[there]
         self._squares: list[float] = []
@@ -118,8 +122,8 @@ class _SimulatedLevel:
         self._largest.append(float(max(errors.max(initial=0.0), beside)))
         self._squares.append(float(np.mean(np.square(errors))) if len(errors) else 0.0)
         self._errors.append(np.array([np.quantile(errors, 1 - ALPHA)]) if len(errors) > MANY_CELLS else errors)
-        if rows.std_dev is not None:
-            self._judge(rows.numbers, rows.std_dev, LevelErrors())
+        if "std_dev" in rows.columns.column_names:
+            self._judge(rows.columns, self._stated)
         elif len(self._rows) < MOST_JUDGED:
             self._rows.append(rows)
 
@@ -144,12 +148,11 @@ class _SimulatedLevel:
             return 0.0
         return float(errors.mean() if len(self._cells) > MANY_CELLS else np.quantile(errors, 1 - ALPHA))
 
-    def _judge(self, numbers: NumberArray, std_dev: FloatArray, errors: LevelErrors) -> None:
+    def _judge(self, rows: pa.Table, errors: LevelErrors) -> None:
         """Add the share of numbers that are not usable; none where no number has a standard deviation."""
-        codes = verdicts(numbers, std_dev, errors)
-        poor = (codes == QUALITIES.index(UNRELIABLE)) | (codes == QUALITIES.index(NEAR_ZERO))
-        if (codes >= 0).any():
-            self._unreliable.append(float(poor.sum() / (codes >= 0).sum()))
+        found = usable_numbers([rows], errors)
+        if found is not None:
+            self._unreliable.append(found[2] / sum(found))
 
     def _judge_by_each_other(self) -> None:
         """Judge numbers that are published without errors by the root mean square error of their cell.
@@ -168,7 +171,7 @@ class _SimulatedLevel:
         std_dev = np.sqrt(squares / np.where(true == 0, times, len(self._rows)))[places]
         ends = np.cumsum([len(rows.cells) for rows in self._rows])
         for rows, errors in zip(self._rows, np.split(std_dev, ends[:-1]), strict=True):
-            self._judge(rows.numbers, errors, LevelErrors(len(self._rows)))
+            self._judge(pa.table({"count": rows.numbers, "std_dev": errors}), LevelErrors(len(self._rows)))
 
 
 def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:

@@ -71,7 +71,7 @@ def errors_by_level(
     """How far the numbers of each level are off: the middle one of its standard deviations, and their range.
 
     Args:
-        rows: `level`, and of its numbers' standard deviations `median`, `least` and `most`; root first.
+        rows: `level`, and of its numbers' typical errors `median`, `least` and `most`; root first.
         title: of the chart.
         width: in pixels.
         scheme: the colors.
@@ -90,9 +90,9 @@ def errors_by_level(
         alt.X("least:Q", scale=top), alt.X2("most:Q"), place
     )
     dot = base.mark_point(color=scheme.accent, size=90).encode(
-        alt.X("median:Q", title="standard deviation of the error", axis=x, scale=top),
+        alt.X("median:Q", title="typical error", axis=x, scale=top),
         place,
-        tooltip=[alt.Tooltip("level:N"), alt.Tooltip("median:Q", title="middle std_dev", format=",.3~r")],
+        tooltip=[alt.Tooltip("level:N"), alt.Tooltip("median:Q", title="typical error, middle", format=",.3~r")],
     )
     made = alt.layer(dot, line).properties(width=width, height=ROW_HEIGHT * max(len(listed), 1))
     return styled(described(made, title, description), scheme)

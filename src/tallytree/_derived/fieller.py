@@ -32,8 +32,8 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree._compute.arrays import BoolArray, FloatArray, NumberArray
-from tallytree.release.intervals import LevelErrors, quantile
-from tallytree.release.quality import ALPHA, quality_column
+from tallytree.release.intervals import quantile
+from tallytree.release.quality import ALPHA, judged, quality_column
 
 HALF = 0.5
 
@@ -95,11 +95,12 @@ def ratio_columns(
         shift: is added to every ratio.
     """
     std_dev = ratio_std_dev(published, errors)
-    lower, upper = fieller_interval(errors, alpha, least, most)
-    lower, upper = np.fmin(lower, published), np.fmax(upper, published)
+    lower, upper = _extended(errors, alpha, least, most, published)
+    low, high = _extended(errors, ALPHA, least, most, published)
     unknown = ~np.isfinite(errors.numerator_variance + errors.denominator_variance)
     shown = published + shift
-    quality = quality_column(np.nan_to_num(shown), std_dev, LevelErrors(errors.replicates))
+    holds_zero, exact = (low <= -shift) & (high >= -shift), (std_dev == 0) & (errors.replicates is None)
+    quality = quality_column(judged(np.abs(np.nan_to_num(shown)), std_dev, holds_zero, exact))
     columns = {name: shown, "std_dev": std_dev, "ci_lower": lower + shift, "ci_upper": upper + shift}
     hidden = {"ci_lower": unknown, "ci_upper": unknown}
     made: dict[str, pa.Array] = {
@@ -107,6 +108,14 @@ def ratio_columns(
         for column, values in columns.items()
     }
     return made | {"quality": quality}
+
+
+def _extended(
+    errors: RatioErrors, alpha: float, least: float, most: float, published: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Fieller's interval of each ratio, extended to the published one."""
+    lower, upper = fieller_interval(errors, alpha, least, most)
+    return np.fmin(lower, published), np.fmax(upper, published)
 
 
 def ratio_std_dev(ratio: FloatArray, errors: RatioErrors) -> FloatArray:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree._derived.remainder_totals import MeasuredSums, RemainderSums
 from tallytree.release.intervals import LevelErrors, interval, unbiased_interval
+from tallytree.release.quality import ALPHA, STANDARD, QualityThresholds, with_quality
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,10 @@ class Totals:
         mask = np.zeros(len(self.std_dev), dtype=np.bool_) if self.remainders is None else ~self.remainders.complete
         lower, upper = self.ends(alpha)
         return pa.table(columns | {"std_dev": pa.array(self.std_dev, mask=mask), "ci_lower": lower, "ci_upper": upper})
+
+    def judged(self, alpha: float, thresholds: QualityThresholds = STANDARD) -> pa.Table:
+        """The same with the verdict of each total."""
+        return with_quality(self.table(alpha), self.errors, thresholds, holds_zero=self.ends(ALPHA)[0] == 0)
 
     def ends(self, alpha: float) -> tuple[IntArray, IntArray]:
         """Lower and upper ends of intervals for the true totals: int64 (n,) each."""

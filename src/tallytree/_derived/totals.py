@@ -42,6 +42,7 @@ from tallytree.release.intervals import (
     checked_alpha,
     stated_rounding,
 )
+from tallytree.release.quality import STANDARD, QualityThresholds
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.statement import own_mechanism
 from tallytree.release.view.areas import SummedAreas, read_areas
@@ -77,11 +78,12 @@ def total_of(
     hierarchy: Hierarchy | Product | None = None,
     seed: int | None = None,
     progress: bool = False,
-) -> tuple[pa.Table, LevelErrors]:
-    """The totals and their errors, of which `Release.total` makes verdicts; it documents the arguments."""
+    thresholds: QualityThresholds = STANDARD,
+) -> pa.Table:
+    """`Release.total`, which documents the arguments."""
     view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
     made = totals(view, table, by=by, where=where, replicates=replicates, seed=seed, progress=progress)
-    return made.table(level_alpha), made.errors
+    return made.judged(level_alpha, thresholds)
 
 
 def totals(

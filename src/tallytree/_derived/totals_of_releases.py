@@ -20,7 +20,6 @@ from tallytree.release import Release
 from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import is_bounded
 from tallytree.release.intervals import checked_alpha
-from tallytree.release.quality import with_quality
 from tallytree.release.view.release_view import ReleaseView
 
 SHARE = "share_left_out"
@@ -88,7 +87,7 @@ def total_of(
                 "of areas"
             )
     together = added(of_each, paths[0])
-    made = decoded(with_quality(together.table(level_alpha), together.errors))
+    made = decoded(together.judged(level_alpha))
     if is_bounded(several[0].statement):
         made = made.append_column(SHARE, _share_left_out(several, of_each))
     return made.replace_schema_metadata(description(several[0].statement) or None)

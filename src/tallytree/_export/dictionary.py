@@ -14,7 +14,7 @@ import pyarrow as pa
 from tallytree.hierarchy import QUALITY
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.described import description_of
-from tallytree.release.intervals import COVERS, NUMBERS
+from tallytree.release.intervals import COVERS, NUMBERS, TYPICAL_ERROR
 from tallytree.release.quality import TELLS_THE_NUMBER
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.release_view import path_columns
@@ -27,13 +27,15 @@ SUPPRESSED = (
 )
 
 _ERROR = (
-    "Every number has noise. std_dev, where a table has it, is the standard deviation of the number's error. ci_lower "
-    f"and ci_upper are the ends of an interval for the true number. {COVERS}"
+    "Every number has noise. std_dev, where a table has it, is the standard deviation of the noise in the number, and "
+    "typical_error how large the error of the published number is expected to be. ci_lower and ci_upper are the ends "
+    f"of an interval for the true number. {COVERS}"
 )
 
 _VERDICT = (
-    "Whether the number can be used, from its standard deviation as a share of the number: exact (it has no error); "
-    "reliable; with_care; unreliable; not_distinguishable_from_0 (at most 1.645 std_dev)."
+    "Whether the number can be used, from its error (typical_error, or std_dev where there is none) as a share of the "
+    "number: exact (it has no error); reliable; with_care; unreliable; not_distinguishable_from_0 (its 90 % interval "
+    "holds 0)."
 )
 
 
@@ -118,6 +120,11 @@ def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
         "records_from": ("key", "records of a person", "The least number of records of the people in the row."),
         "records_to": ("key", "records of a person", "The largest number of records; the last row has more, too."),
         "std_dev": ("error", unit, "The standard deviation of the number's error, which is that of the noise."),
+        TYPICAL_ERROR: (
+            "error",
+            unit,
+            "The root mean square error that is expected of the published number, given all published noisy numbers.",
+        ),
         "unbiased": (
             "error",
             unit,

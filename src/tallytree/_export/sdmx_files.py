@@ -77,9 +77,9 @@ def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, agency: s
         columns[path] = _described(flow)
     limits = tables[0].thresholds
     note = (
-        "OBS_STATUS (SDMX CL_OBS_STATUS 2.2) follows from QUALITY: U (low reliability) where the standard deviation of "
-        f"a number is more than {limits.with_care:.3g} of the number, or the number at most 1.645 of it; Q "
-        "(suppressed) where such a number is left out; else A, or P (provisional); it is empty where no error is known."
+        "OBS_STATUS (SDMX CL_OBS_STATUS 2.2) follows from QUALITY: U (low reliability) where the error of a number is "
+        f"more than {limits.with_care:.3g} of the number, or its 90 % interval holds 0; Q (suppressed) where such "
+        "a number is left out; else A, or P (provisional); it is empty where no error is known."
     )
     for flow in flows.values():
         flow.text += f"\n\n{note}"

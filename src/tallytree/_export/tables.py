@@ -111,12 +111,11 @@ class ExportedTable:
         errors = LevelErrors() if people else stated_errors(self.statement, self.name)
         if self.alpha is not None and not people:
             rows = with_intervals(rows, self.alpha, errors)
+        if "std_dev" in rows.column_names:
+            rows = with_quality(rows, errors, self.thresholds)
+            rows = without_unreliable(rows) if self.suppressed else rows
         # Of tables the unbiased estimate is for means over many cells; elsewhere it says nothing to a reader.
-        shown = rows if self.statement["statistic"] == TABLES else without_hidden(rows)
-        if "std_dev" not in shown.column_names:
-            return shown
-        judged = with_quality(shown, errors, self.thresholds)
-        return without_unreliable(judged) if self.suppressed else judged
+        return rows if self.statement["statistic"] == TABLES else without_hidden(rows)
 
 
 def exported_tables(

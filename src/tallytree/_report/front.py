@@ -17,7 +17,6 @@ from tallytree._report.wording import listed, name, off_by, plural, what_is_coun
 from tallytree.release.counted_unit import counted_noun, counted_unit
 from tallytree.release.described import description_of
 from tallytree.release.intervals import reach_of_households
-from tallytree.release.quality import STANDARD
 from tallytree.release.risk_statement import of_hundred
 from tallytree.release.statement import CHECKED, WARNING
 from tallytree.release.view.release_view import ReleaseView
@@ -210,7 +209,7 @@ def _bar(error: PublishedError, noun: str) -> UsableBar:
     parts = tuple(100 * each / total for each in usable)
     names = ("reliable", "with care", "do not use")
     words = ", ".join(f"{_percent(part)} {what}" for part, what in zip(parts, names, strict=True) if part)
-    least = f"use from about {_least(error)} {noun}" if error.median and parts[0] < 100 else ""
+    least = f"use from about {_least(error)} {noun}" if error.usable_from and parts[0] < 100 else ""
     return UsableBar(name(error.level), (parts[0], parts[1], parts[2]), words, least)
 
 
@@ -220,7 +219,7 @@ def _percent(part: float) -> str:
 
 
 def _least(error: PublishedError) -> str:
-    return whole(math.ceil(STANDARD.least_usable(error.median or 0.0)))
+    return whole(math.ceil(error.usable_from or 0.0))
 
 
 def verdict(errors: Sequence[PublishedError], noun: str, *, tables: bool = False) -> str:
@@ -253,7 +252,7 @@ def verdict(errors: Sequence[PublishedError], noun: str, *, tables: bool = False
         else "Use single numbers of this release only where they are marked as reliable."
     )
     share = _percent(100 * poor[worst.level])
-    below = f": those below about {_least(worst)} {noun}" if worst.median else ""
+    below = f": those below about {_least(worst)} {noun}" if worst.usable_from else ""
     return f"{begin} At {name(worst.level)} do not use {share} of the numbers{below}."
 
 

@@ -141,7 +141,7 @@ def errors_picture(view: ReleaseView, found: Sequence[PublishedError] | None = N
         {"level": name(each.level), "median": each.median, "least": each.least, "most": each.most} for each in known
     ]
     grid = Grid(
-        "Standard deviation of the errors, by level",
+        "Typical error of the numbers, by level",
         ("level", "smallest", "middle", "largest", "nine in ten numbers are within"),
         [
             (name(each.level), rounded(each.least or 0), rounded(each.median or 0), rounded(each.most or 0),
@@ -149,7 +149,7 @@ def errors_picture(view: ReleaseView, found: Sequence[PublishedError] | None = N
             for each in known
         ],
     )  # fmt: skip
-    words = "The standard deviation of the numbers' errors: " + ", ".join(
+    words = "The typical error of the numbers: " + ", ".join(
         f"{rounded(each.median or 0)} at {name(each.level)}" for each in known
     )
     return Picture(

@@ -12,8 +12,16 @@ import pyarrow.compute as pc
 
 from tallytree._report.wording import name, titled
 from tallytree.hierarchy import decoded
-from tallytree.release.intervals import TAIL_COLUMNS, LevelErrors, ends_of, number_column, stated_errors
-from tallytree.release.quality import usable_numbers
+from tallytree.release.intervals import (
+    TAIL_COLUMNS,
+    TYPICAL_ERROR,
+    LevelErrors,
+    ends_of,
+    interval,
+    number_column,
+    stated_errors,
+)
+from tallytree.release.quality import STANDARD, typical_errors, usable_numbers
 from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.view.release_view import ReleaseView, path_columns
 
@@ -34,11 +42,12 @@ class PublishedError:
     Attributes:
         level: what it is called, see `titled`.
         rows: how many numbers are published.
-        least, median, most: of their standard deviations; None where they are unknown.
+        least, median, most: of their errors, as `typical_errors` has them; None where they are unknown.
         reach: how far off nine in ten of the numbers are at most, see `reach_of`; None where it is unknown.
         noise: the standard deviation of the noise of a measured number; None where the level was not measured.
         usable: how many numbers are reliable (exact ones too), to be used with care, and neither; None where no number
             has a verdict. Of group sizes whose sizes have no errors, of the numbers of groups of a size or more.
+        usable_from: from which number on they are usable, about; None where no error is known.
     """
 
     level: str
@@ -49,6 +58,7 @@ class PublishedError:
     reach: float | None
     noise: float | None
     usable: tuple[int, int, int] | None = None
+    usable_from: float | None = None
 
 
 def labels_of(table: pa.Table, columns: Sequence[str] | None = None) -> list[str]:
@@ -120,7 +130,8 @@ def level_errors(view: ReleaseView) -> list[PublishedError]:
 def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> PublishedError:
     rows = view.rows(level)
     noise = about["noise"]["std_dev"] if about.get("measured") else None
-    stated = stated_errors(view.statement, level)
+    of_tails = not view.has(level, "std_dev")
+    stated = LevelErrors() if of_tails else stated_errors(view.statement, level)
     least, most, sampled = np.inf, -np.inf, []
     usable = np.zeros(3, dtype=np.int64)
     for part in map(_of_tails, view.slices(level)):
@@ -128,7 +139,7 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
         if "std_dev" not in part.column_names:
             continue
         known = part.filter(pc.is_finite(part.column("std_dev")))
-        found = known.column("std_dev").to_numpy()
+        found = typical_errors(known)
         least, most = float(found.min(initial=least)), float(found.max(initial=most))
         sampled.append(known.take(np.arange(0, known.num_rows, max(rows // SAMPLED, 1))))
     title = titled(about)
@@ -138,7 +149,11 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     good, care, poor = usable.tolist()
     verdicts = (good, care, poor) if usable.any() else None
     reach = max(reach_of(taken, stated), 0.1 if most > 0 else 0.0)  # 0 would be called exact
-    return PublishedError(title, rows, least, float(np.median(taken.column("std_dev"))), most, reach, noise, verdicts)
+    off = typical_errors(taken)
+    shares = off / np.maximum(np.abs(taken.column(number_column(taken)).to_numpy()), 1e-9)
+    near = off[(shares > STANDARD.with_care / 2) & (shares < STANDARD.with_care * 2)]  # errors grow with the numbers
+    least_usable = STANDARD.least_usable(float(np.median(near if len(near) else off)))
+    return PublishedError(title, rows, least, float(np.median(off)), most, reach, noise, verdicts, least_usable)
 
 
 def _of_tails(rows: pa.Table) -> pa.Table:
@@ -154,7 +169,7 @@ def reach_of(rows: pa.Table, errors: LevelErrors) -> float:
     An interval misses the true number with probability alpha/2 at either end. So the distances of the ends at many
     alpha, evenly spread, are errors in equal shares. Nine in ten of those of all numbers do not exceed the reach.
     Standard deviations alone would leave out that cells are listed because their noise was large, and that numbers are
-    not below 0.
+    not below 0. Where typical errors are known, the ends are those that they give.
 
     Args:
         rows: of a published table with standard deviations, one or more.
@@ -162,5 +177,10 @@ def reach_of(rows: pa.Table, errors: LevelErrors) -> float:
     """
     numbers = rows.column(number_column(rows)).to_numpy()
     alphas = (np.arange(TAILS) + 0.5) / TAILS
-    off = [np.abs(end - numbers) for alpha in alphas.tolist() for end in ends_of(rows, alpha, errors)]
+    if TYPICAL_ERROR in rows.column_names:
+        typical = typical_errors(rows)
+        ends = [end for alpha in alphas.tolist() for end in interval(numbers, typical, alpha, LevelErrors())]
+    else:
+        ends = [end for alpha in alphas.tolist() for end in ends_of(rows, alpha, errors)]
+    off = [np.abs(end - numbers) for end in ends]
     return float(np.quantile(np.concatenate(off), 0.9, method="hazen"))

@@ -19,7 +19,6 @@ from tallytree._report.wording import about, amount, listed, name, percent, plur
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
 from tallytree.release.described import description_of
-from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.statement import fitted_to_persons, mechanism_code, unknown_records
 from tallytree.release.view.release_view import ReleaseView
@@ -180,7 +179,7 @@ def _numbers(
     ]  # fmt: skip
     grid = Grid(
         f"Error of the numbers of each level{of_tails}",
-        ("level or table", "rows", "noise (std_dev)", "error (std_dev, middle)", "nine in ten within"),
+        ("level or table", "rows", "noise (std_dev)", "typical error (middle)", "nine in ten within"),
         noise,
     )  # fmt: skip
     usable = _usable(errors, of_tails)
@@ -195,11 +194,11 @@ def _usable(errors: Sequence[PublishedError], of_tails: str) -> Grid | None:
     rows = []
     for each in errors:
         if each.usable is not None:
-            least = "-" if not each.median else f"about {whole(math.ceil(STANDARD.least_usable(each.median)))}"
+            least = f"about {whole(math.ceil(each.usable_from))}" if each.usable_from else "-"
             rows.append((name(each.level), *(f"{number:,}" for number in each.usable), least))
     headings = ("level or table", "reliable", "with care", "do not use", "usable from")
     remark = (
-        "By std_dev ÷ number, as statistical offices do: below 16.6 % reliable, to 33.3 % with care. Where most "
+        "By typical error ÷ number, as statistical offices do: below 16.6 % reliable, to 33.3 % with care. Where most "
         "numbers of a level are near 0, those to be used with care are off by more: take the reliable ones there."
     )
     return Grid(f"Which numbers can be used{of_tails}", headings, rows, remark) if rows else None

@@ -151,7 +151,10 @@ def checked_tables(layout: TableLayout, made: Any) -> FittedTables:
         raise TypeError(f"mechanism: {type(made).__name__} was returned; return tallytree.mechanisms.FittedTables")
     shape = (layout.areas_per_level[-1], layout.detail.cells)
     _numbers(made.leaves, shape, "leaves")
-    for what, by_name in (("std_devs", made.std_devs), ("unbiased", made.unbiased)):
+    for what in ("std_devs", "typical_errors", "unbiased"):
+        by_name = getattr(made, what)
+        if by_name and not made.std_devs:
+            raise ValueError(f"mechanism: {what} are given without std_devs; give both, or none")
         for depth, name in enumerate(layout.levels if by_name else ()):
             if name not in by_name:
                 raise ValueError(f"mechanism: {what} must have the table {name!r}, or no table")
@@ -209,9 +212,9 @@ def _numbers(given: Any, shape: int | tuple[int, ...], what: str) -> NumberArray
 
 
 def _errors(given: Any, shape: tuple[int, ...], what: str) -> FloatArray:
-    """Standard deviations, or unbiased estimates, which may be negative."""
+    """Sizes of errors; or unbiased estimates, which may be negative."""
     found = _numbers(given, shape, what).astype(np.float64)
-    if what.startswith("std_dev") and (found < 0).any():
+    if not what.startswith("unbiased") and (found < 0).any():
         raise ValueError(f"mechanism: {what} must not be negative")
     return found
 

@@ -25,6 +25,9 @@ NUMBERS = ("count", "groups", "people")
 ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
 
+TYPICAL_ERROR = "typical_error"
+"""What tables have beside each number: the root mean square error that is expected of it, given all noisy numbers."""
+
 UNBIASED = "unbiased"
 """What tables, and sparse counts, have beside each number: the estimate before x ≥ 0, sums and rounding."""
 
@@ -34,8 +37,11 @@ LISTED_FROM = "listed_from"
 PROBABILITY_ZERO = "probability_zero"
 """What sparse counts have beside each number: how probable it is that the true number is 0."""
 
+MADE_OF = ("std_dev", TYPICAL_ERROR, UNBIASED, LISTED_FROM)
+"""Columns that intervals are made of, beside the numbers."""
+
 HIDDEN = (UNBIASED, LISTED_FROM)
-"""Columns that intervals are made of, and that readers do not see unless they ask for them."""
+"""Those of them that readers do not see unless they ask for them."""
 
 TAIL_COLUMNS = ("tail_count", "tail_std_dev")
 """What a table of group sizes says of the number of groups of a row's size or more, where its error is known."""
@@ -124,15 +130,29 @@ def with_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> pa.Tab
             "numbers; estimate them with tallytree.replicate_errors(release), or `tallytree error DIR` (with "
             "StabilityHistogram, those of the leaves can be)"
         )
-    lower, upper = ends_of(table, alpha, errors)
-    if UNBIASED in table.column_names:
-        lower, upper = extended(lower, upper, table.column(number_column(table)).to_numpy())
+    lower, upper = number_intervals(table, alpha, errors)
     kept = table.select([column for column in table.column_names if column not in ERROR_COLUMNS[1:]])
     return kept.append_column("ci_lower", pa.array(lower)).append_column("ci_upper", pa.array(upper))
 
 
+def number_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> tuple[IntArray, IntArray]:
+    """The ends of the intervals of the numbers of a table, int64 (n,) each; each interval holds its number.
+
+    An interval around the unbiased estimate holds for each cell, whatever its true number is, and one of typical errors
+    around the number for cells on average. Where a table has both, the interval is the smallest that holds both.
+    """
+    lower, upper = ends_of(table, alpha, errors)
+    numbers = table.column(number_column(table)).to_numpy()
+    if UNBIASED in table.column_names:
+        lower, upper = extended(lower, upper, numbers)
+    if TYPICAL_ERROR in table.column_names:
+        own = interval(numbers, table.column(TYPICAL_ERROR).to_numpy(), alpha, LevelErrors())
+        lower, upper = np.minimum(lower, own[0]), np.maximum(upper, own[1])
+    return lower, upper
+
+
 def ends_of(table: pa.Table, alpha: float, errors: LevelErrors) -> tuple[IntArray, IntArray]:
-    """The ends that the errors of rows of a table give, int64 (n,) each; they need not hold the published number."""
+    """The ends that the `std_dev` of rows of a table give, int64 (n,) each; they need not hold the published number."""
     numbers, std_dev = (table.column(column).to_numpy() for column in (number_column(table), "std_dev"))
     if UNBIASED not in table.column_names:
         return interval(numbers, std_dev, alpha, errors)
@@ -165,7 +185,7 @@ def extended(lower: IntArray, upper: IntArray, released: NumberArray) -> tuple[I
 
 
 def without_hidden(table: pa.Table) -> pa.Table:
-    """A table without the columns that intervals are made of."""
+    """A table without the columns that readers do not see unless they ask for them."""
     return table.select([name for name in table.column_names if name not in HIDDEN])
 
 

@@ -1,30 +1,42 @@
 """A verdict for every published number: how large its error is beside it.
 
-As statistical offices do, the verdict follows from the relative standard error, std_dev ÷ number. The thresholds are
-those that Statistics Canada prints beside estimates of its surveys (coefficients of variation of 16.6 % and 33.3 %).
+As statistical offices do, the verdict follows from the relative error: typical_error ÷ number, or std_dev ÷ number
+where a table has no typical errors. The thresholds are those that Statistics Canada prints beside estimates of its
+surveys (coefficients of variation of 16.6 % and 33.3 %).
 
     exact                        the number has no error
-    reliable                     std_dev is less than a sixth of the number
+    reliable                     the error is less than a sixth of the number
     with_care                    a third at most
     unreliable                   more
-    not_distinguishable_from_0   number ± 1.645 · std_dev reaches 0
+    not_distinguishable_from_0   the 90 % interval of the number holds 0, and the number is not exact
 
-A number without a standard deviation has no verdict.
+A number without a standard deviation has no verdict. Every reader gets verdicts from here, and intervals from
+`intervals.number_intervals`, so that no two of them disagree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import FloatArray, NumberArray
+from tallytree._compute.arrays import BoolArray, FloatArray
 from tallytree._validate import safe_text
 from tallytree.hierarchy import QUALITY
-from tallytree.release.intervals import NUMBERS, PROBABILITY_ZERO, UNBIASED, LevelErrors, number_column, quantile
+from tallytree.release.intervals import (
+    MADE_OF,
+    NUMBERS,
+    PROBABILITY_ZERO,
+    TYPICAL_ERROR,
+    UNBIASED,
+    LevelErrors,
+    number_column,
+    number_intervals,
+)
 
 EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
     "exact",
@@ -35,11 +47,13 @@ EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
 )
 """The verdicts, best first."""
 
-TELLS_THE_NUMBER = ("ci_lower", "ci_upper", UNBIASED, PROBABILITY_ZERO)
+TELLS_THE_NUMBER = (TYPICAL_ERROR, "ci_lower", "ci_upper", UNBIASED, PROBABILITY_ZERO)
 """Columns from which a reader could tell the number beside them."""
 
 ALPHA = 0.1
-"""Of the interval that reaches 0, or does not."""
+"""Of the interval that holds 0, or does not."""
+
+VerdictArray: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,8 @@ class QualityThresholds:
     """The largest relative standard errors of a verdict.
 
     Attributes:
-        reliable: a number is reliable where std_dev ÷ number is below this.
-        with_care: a number is to be used with care where std_dev ÷ number is at most this.
+        reliable: a number is reliable where its error ÷ number is below this.
+        with_care: a number is to be used with care where its error ÷ number is at most this.
     """
 
     reliable: float = 0.166
@@ -72,49 +86,87 @@ class QualityThresholds:
                 "relative errors are the reliable ones"
             )
 
-    def least_usable(self, std_dev: float) -> float:
-        """The number from which on numbers with this standard deviation are not unreliable."""
-        return std_dev / self.with_care
+    def least_usable(self, off: float) -> float:
+        """The number from which on numbers with an error of this size are not unreliable."""
+        return off / self.with_care
 
 
 STANDARD = QualityThresholds()
 
 
 def verdicts(
-    numbers: NumberArray, std_dev: FloatArray, errors: LevelErrors, thresholds: QualityThresholds = STANDARD
-) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    """The verdict of each number, as its position in `QUALITIES`; −1 where the standard deviation is not known.
+    rows: pa.Table,
+    errors: LevelErrors,
+    thresholds: QualityThresholds = STANDARD,
+    *,
+    holds_zero: BoolArray | None = None,
+) -> VerdictArray:
+    """The verdict of each number of a table, as its position in `QUALITIES`; −1 where its error is not known.
 
     Standard deviations from replicates may be 0 though the number has an error, so that none of these is exact.
 
     Args:
-        numbers: (n,) published numbers.
-        std_dev: float64 (n,), of the error of each; NaN where it is not known.
+        rows: of the table, with `std_dev`, and with all columns that intervals are made of, as far as the table has
+            them.
         errors: of the level.
         thresholds: of the verdicts.
+        holds_zero: where the interval at `ALPHA` holds 0, if that is not the interval that `with_intervals` gives.
     """
-    size = np.abs(numbers.astype(np.float64))
-    reach = quantile(ALPHA, errors.replicates) * std_dev
-    found = np.full(len(size), QUALITIES.index(UNRELIABLE), dtype=np.int8)
-    found[std_dev <= thresholds.with_care * size] = QUALITIES.index(WITH_CARE)
-    found[std_dev < thresholds.reliable * size] = QUALITIES.index(RELIABLE)
-    found[size <= reach] = QUALITIES.index(NEAR_ZERO)
-    if errors.replicates is None:
-        found[std_dev == 0] = QUALITIES.index(EXACT)
-    found[np.isnan(std_dev)] = -1
+    numbers, std_dev = (rows.column(name).to_numpy() for name in (number_column(rows), "std_dev"))
+    if holds_zero is None:
+        holds_zero = numbers <= 0  # an interval holds its number
+        unclear = np.flatnonzero(~holds_zero & np.isfinite(std_dev))
+        used = [name for name in (number_column(rows), *MADE_OF) if name in rows.column_names]
+        holds_zero[unclear] = number_intervals(rows.select(used).take(unclear), ALPHA, errors)[0] == 0
+    off = typical_errors(rows)
+    exact = (std_dev == 0) & (off == 0) & (errors.replicates is None)
+    return judged(np.abs(numbers.astype(np.float64)), off, holds_zero, exact, thresholds)
+
+
+def typical_errors(rows: pa.Table) -> FloatArray:
+    """How large the error of each published number is taken to be: `typical_error` where the table has it."""
+    name = TYPICAL_ERROR if TYPICAL_ERROR in rows.column_names else "std_dev"
+    return np.asarray(rows.column(name).to_numpy(), dtype=np.float64)
+
+
+def judged(
+    sizes: FloatArray,
+    off: FloatArray,
+    holds_zero: BoolArray,
+    exact: BoolArray,
+    thresholds: QualityThresholds = STANDARD,
+) -> VerdictArray:
+    """The verdicts of numbers, see `verdicts`.
+
+    Args:
+        sizes: float64 (n,), of the numbers, ≥ 0.
+        off: float64 (n,), of the error of each; NaN where it is not known.
+        holds_zero: where the interval at `ALPHA` holds 0.
+        exact: where a number has no error.
+        thresholds: of the verdicts.
+    """
+    found = np.full(len(sizes), QUALITIES.index(UNRELIABLE), dtype=np.int8)
+    found[off <= thresholds.with_care * sizes] = QUALITIES.index(WITH_CARE)
+    found[off < thresholds.reliable * sizes] = QUALITIES.index(RELIABLE)
+    found[holds_zero] = QUALITIES.index(NEAR_ZERO)
+    found[exact] = QUALITIES.index(EXACT)
+    found[np.isnan(off)] = -1
     return found
 
 
-def quality_column(
-    numbers: NumberArray, std_dev: FloatArray, errors: LevelErrors, thresholds: QualityThresholds = STANDARD
-) -> pa.DictionaryArray:
-    """The column `quality`: the verdict of each number as a dictionary of `QUALITIES`, null where there is none."""
-    codes = verdicts(numbers, std_dev, errors, thresholds)
+def quality_column(codes: VerdictArray) -> pa.DictionaryArray:
+    """The column `quality`: verdicts as a dictionary of `QUALITIES`, null where there is none."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(QUALITIES))
 
 
-def with_quality(rows: pa.Table, errors: LevelErrors, thresholds: QualityThresholds = STANDARD) -> pa.Table:
-    """Published rows with the column `quality` as the last, where they have standard deviations.
+def with_quality(
+    rows: pa.Table,
+    errors: LevelErrors,
+    thresholds: QualityThresholds = STANDARD,
+    *,
+    holds_zero: BoolArray | None = None,
+) -> pa.Table:
+    """Published rows with the column `quality` as the last, where they have standard deviations; see `verdicts`.
 
     A level of an early release may have that name. Its tables keep the level's column, and have no verdict.
 
@@ -128,9 +180,7 @@ def with_quality(rows: pa.Table, errors: LevelErrors, thresholds: QualityThresho
         )
     if QUALITY in rows.column_names or "std_dev" not in rows.column_names:
         return rows
-    number = rows.column(number_column(rows)).to_numpy()
-    std_dev = rows.column("std_dev").to_numpy()
-    return rows.append_column(QUALITY, quality_column(number, std_dev.astype(np.float64), errors, thresholds))
+    return rows.append_column(QUALITY, quality_column(verdicts(rows, errors, thresholds, holds_zero=holds_zero)))
 
 
 def numbers_by_verdict(
@@ -146,9 +196,7 @@ def numbers_by_verdict(
     found = np.zeros(len(QUALITIES) + 1, dtype=np.int64)
     for rows in slices:
         if "std_dev" in rows.column_names:
-            number = rows.column(number_column(rows)).to_numpy()
-            codes = verdicts(number, rows.column("std_dev").to_numpy(), errors, thresholds)
-            found += np.bincount(codes + 1, minlength=len(found))
+            found += np.bincount(verdicts(rows, errors, thresholds) + 1, minlength=len(found))
     return dict(zip(QUALITIES, found[1:].tolist(), strict=True))
 
 
@@ -165,8 +213,8 @@ def usable_numbers(slices: Iterable[pa.Table], errors: LevelErrors) -> tuple[int
 def without_unreliable(rows: pa.Table) -> pa.Table:
     """Rows with verdicts, in which numbers that are unreliable, or not distinguishable from 0, are null.
 
-    What tells the number beside it is null too: the interval, the unbiased estimate, and how probable a 0 is. The
-    verdict and `std_dev` stay. Numbers without a verdict stay.
+    What tells the number beside it is null too: the typical error, the interval, the unbiased estimate, and how
+    probable a 0 is. The verdict and `std_dev` stay. Numbers without a verdict stay.
     """
     verdict = rows.column(QUALITY)
     if not pa.types.is_dictionary(verdict.type):  # a level of that name

@@ -134,12 +134,15 @@ class Release(DerivedNumbers):
         Group sizes by `sizes.Joint` also have `tail_count`, the node's number of groups of that size or more, and
         `tail_std_dev`, the standard deviation of its error; with `alpha` also `tail_ci_lower` and `tail_ci_upper`.
 
-        Then, where a fit or `tallytree.replicate_errors` knows them, `std_dev` (float64, of a number's error), and
-        `ci_lower` and `ci_upper` (int64): an interval for the true number, which misses it with probability `alpha`. It
-        covers the privacy noise only; `docs/explanation/errors.md` says how well.
+        Then, where a fit or `tallytree.replicate_errors` knows them, `std_dev` (float64, of a number's error); of
+        tables `typical_error` (float64): the root mean square error that is expected of the published number, given
+        all published noisy numbers; and `ci_lower` and `ci_upper` (int64): an interval for the true number, which
+        misses it with probability `alpha`. It covers the privacy noise only; `docs/explanation/errors.md` says how
+        well.
 
-        Last comes `quality`, a verdict from std_dev ÷ number: `exact`, `reliable`, `with_care`, `unreliable`,
-        `not_distinguishable_from_0`; null where `std_dev` is. Tables without `std_dev` have no verdicts.
+        Last comes `quality`, a verdict from typical_error ÷ number, or std_dev ÷ number where no typical error is
+        known: `exact`, `reliable`, `with_care`, `unreliable`; or `not_distinguishable_from_0`, where the 90 % interval
+        holds 0. It is null where `std_dev` is. Tables without `std_dev` have no verdicts.
 
         Args:
             level: its name; of a table, the levels that it was asked for by, in any order (none for the total), also as
@@ -172,9 +175,9 @@ class Release(DerivedNumbers):
         table = table.unify_dictionaries() if dictionaries else decoded(table)
         if alpha is not None and not dense:
             table = with_intervals(table, alpha, stated_errors(self.statement, name))
-        shown = table if unbiased else without_hidden(table)
-        judged = with_quality(shown, stated_errors(self.statement, name), thresholds)
-        return judged if dictionaries else decoded(judged)
+        judged = with_quality(table, stated_errors(self.statement, name), thresholds)
+        shown = judged if unbiased else without_hidden(judged)
+        return shown if dictionaries else decoded(shown)
 
     def to_pandas(self, *level: str, **options: Any) -> Any:
         """`table(*level, …)` with the same arguments, as a pandas data frame.
@@ -273,10 +276,9 @@ class Release(DerivedNumbers):
                 tables or group sizes.
             TypeError: an argument of the wrong kind.
         """
-        options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates}
-        total = registered_method("total")
-        found, errors = total(self, areas, **options, hierarchy=hierarchy, seed=seed, progress=progress)
-        made = decoded(with_quality(found, errors, thresholds))
+        options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates, "seed": seed}
+        options |= {"hierarchy": hierarchy, "progress": progress, "thresholds": thresholds}
+        made = decoded(registered_method("total")(self, areas, **options))
         return made.replace_schema_metadata(description(self.statement) or None)
 
     def scaled(self, *level: str, spread: float | None = None, like: Any = None, alpha: float = 0.1) -> pa.Table:
@@ -439,8 +441,8 @@ class Release(DerivedNumbers):
 
     def _as_text_file(self, level: str, rows: pa.Table) -> pa.Table:
         """Rows as a CSV file has them: with verdicts, and of tables with the unbiased estimate."""
-        shown = rows if self.statement["statistic"] == TABLES else without_hidden(rows)
-        return with_quality(shown, stated_errors(self.statement, level))
+        judged = with_quality(rows, stated_errors(self.statement, level))
+        return judged if self.statement["statistic"] == TABLES else without_hidden(judged)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Release:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.hierarchy import Hierarchy, Tree
-from tallytree.release.intervals import LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, UNBIASED
+from tallytree.release.intervals import LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, TYPICAL_ERROR, UNBIASED
 from tallytree.release.level_tables import LevelTable, NodeTable, PartlyListedTable
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.released_sizes import (
@@ -57,17 +57,19 @@ def _listed_columns(errors: ListedErrors) -> dict[str, Any]:
     return columns
 
 
-def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, LevelTable]:
+def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, NodeTable]:
     """The released tables: all cells where these are not too many, else those that are not 0."""
     return {name: _published_table(layout, depth, fitted) for depth, name in enumerate(layout.levels)}
 
 
-def _published_table(layout: TableLayout, depth: int, fitted: FittedTables) -> LevelTable:
+def _published_table(layout: TableLayout, depth: int, fitted: FittedTables) -> NodeTable:
     counts = layout.summed(fitted.leaves, depth)
     name = layout.levels[depth]
     known = {}
     if name in fitted.std_devs:  # a mechanism from outside may know no errors
         known["std_dev"] = np.broadcast_to(fitted.std_devs[name], counts.shape).ravel()
+    if name in fitted.typical_errors:
+        known[TYPICAL_ERROR] = fitted.typical_errors[name].ravel()
     if name in fitted.unbiased:
         known[UNBIASED] = fitted.unbiased[name].ravel()
     counts = counts.ravel()

@@ -89,7 +89,7 @@ class LeastSquares(TablesMechanism):
                 std_devs[name] = np.where(zero, 0.0, std_devs[name])
                 unbiased[name][:, zero] = 0.0
         misses = {name: fitted.misses[at] for name, at in of.items()}
-        typical = {name: fitted.typical_errors[at] for name, at in of.items()}
+        typical = {name: np.round(fitted.typical_errors[at], 4) for name, at in of.items()}
         return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding, typical)
 
 

@@ -74,8 +74,8 @@ class FittedTables:
             what was decided for the table, as the root of the mean square in standard deviations.
         rounding: of tables where it is not negligible, by name: what rounding adds to a standard deviation, in squares.
             `std_devs` have it.
-        typical_errors: of all tables, by name, the root mean square error that is expected of each published number:
-            float64 (areas, cells of an area). Empty where a mechanism knows none.
+        typical_errors: of all tables, by name: the root mean square error that is expected of each published number,
+            given all noisy numbers, float64 (areas, cells of an area). A mechanism that knows none leaves it empty.
     """
 
     leaves: IntArray

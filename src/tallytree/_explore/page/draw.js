@@ -42,9 +42,7 @@ function said(found, row) {
   const quality = code === null ? null : about.qualities[code];
   if (lower === null || upper === null) return { number, quality, reach: null, words: "Its error is not known." };
   if (quality === "exact") return { number, quality, reach: 0, words: "Exact: published without noise." };
-  // An interval is around the estimate before numbers below 0 were raised, and need not reach 0 where the number does.
-  const small = quality === "not_distinguishable_from_0" && lower > 0;
-  const verdict = small ? "No larger than its noise may be: t" : quality ? `${capital(WORDS[quality])}: t` : "T";
+  const verdict = quality ? `${capital(WORDS[quality])}: t` : "T";
   const where = lower === upper ? amount(lower) : `between ${amount(lower)} and ${amount(upper)}`;
   return {
     number,

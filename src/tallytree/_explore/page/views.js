@@ -75,7 +75,7 @@ function shareOf(state, found, row) {
 function headline(state) {
   const { found, row } = ownRow(state.places);
   if (row !== null && found.table) {
-    const { words, quality, number } = said(found, row);
+    const { words } = said(found, row);
     const members = value(found, "members", row);
     const with_members =
       members === null ? "" : `, ${found.part.open.has(row) ? "at least " : ""}${amount(members)} members in all`;
@@ -85,9 +85,6 @@ function headline(state) {
       el("p", { class: "big" }, numberOf(found, row, { id: "number" }), ` ${about.unit}${with_members}`),
       el("p", { class: "verdict" }, words),
       shareOf(state, found, row),
-      quality === "not_distinguishable_from_0" && number > 0
-        ? el("p", { class: "note" }, "The noise alone can make a number of this size.")
-        : null,
     );
   }
   if (row !== null) {
