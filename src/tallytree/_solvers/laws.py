@@ -10,14 +10,15 @@ of two. It is a mixture of
 
 Its weights are those of maximum likelihood (nonparametric empirical Bayes: Robbins 1956, Kiefer and Wolfowitz 1956) by
 EM. Nothing but noisy numbers goes in. Where all cells are as expected, the law is narrow and pools them; where they are
-not, it is wide and leaves them alone. An outlier always keeps `LEAST_OUTLIER`, and no estimate is moved by more than
-`MOST_MOVED` standard deviations, so what a cell loses by being unusual is limited (Efron and Morris 1971).
+not, it is wide and leaves them alone. What an unusual cell loses by that is limited (Efron and Morris 1971): an outlier
+and rare ratios count as more than they are, and no estimate is moved by more than `MOST_MOVED` standard deviations.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,26 +27,28 @@ from tallytree._compute.kernels import inlined, kernel
 
 LEAST_RATIO, MOST_RATIO, RATIOS = 0.02, 64.0, 45
 GRID = np.concatenate([[0.0], np.geomspace(LEAST_RATIO, MOST_RATIO, RATIOS)])
-BEGIN = np.concatenate([[0.1], 0.895 * GRID[1:] * np.exp(-GRID[1:]) / (GRID[1:] * np.exp(-GRID[1:])).sum(), [0.0]]) + 0.005 / 47
-"""Where EM begins: r has an exponential law, about, so that noise which says nothing of the law leaves it there."""
 WIDTH = 0.09
 """Half the step of the grid's logarithm."""
-LEAST_OUTLIER = 0.001
-LOG_RANGE = 20.0
-"""The logarithm of the range of an outlier's size."""
-MOST_MOVED = 2.0
+_EXPONENTIAL = GRID * np.exp(-GRID)
+BEGIN = np.append(0.895 * _EXPONENTIAL / _EXPONENTIAL.sum(), 0.0) + 0.005 / (len(GRID) + 1)
+BEGIN[0] += 0.1
+"""Where EM begins, the law of r is about exponential: noise that says nothing of the law leaves it there."""
 PRIOR = 1.0
 """How many cells the beginning counts as, beside those that a law is learned from."""
-GUARDED, MOST_GUARDED = 1.25, 0.05
-"""A true number of any size should err by no more than the root of this, in standard deviations of its estimate. For
-that, rare sizes count as more than they are, up to the second part of a law."""
-GUARDING = 20
+LOG_RANGE = 20.0
+"""The logarithm of the range of an outlier's size."""
+LEAST_OUTLIER = 0.001
+GUARDED, MOST_GUARDED, GUARDING = 1.25, 0.05, 20
+"""A true number of any size should err by no more than the root of the first, in standard deviations of its estimate.
+For that, rare sizes count as more than they are, up to the second part of a law, in so many rounds."""
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+MOST_MOVED = 2.0
 LEAST_CELLS = 40
 """A stratum has so many cells; fewer are joined to the next."""
 SAMPLED, ROUNDS = 2_000, 100
 """The most cells of a stratum from which its law is learned, and the rounds of EM."""
 DOUBT, PARTS = 0.5, (0.25, 2.0)
+"""See `_found_part`; the range of what it finds."""
 POWERS = (-8, 30)
 """M below or above these powers of two is in the first or the last stratum."""
 NEGLIGIBLE = 1e-7
@@ -99,7 +102,7 @@ def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) ->
     weights, careful = (np.empty((number + 1, len(GRID) + 1)) for _ in range(2))
     for i in range(number + 1):
         own = of_sample[:, begin[i] : begin[i + 1]]
-        weights[i] = law(*own, ROUNDS)
+        weights[i] = law(own[0], own[1], own[2], ROUNDS)
         careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])))
     return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights))
 
@@ -115,7 +118,9 @@ def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights
         y, expected, s = of_sample[:, begin[i] : begin[i + 1], None]
         mean, variance, held = (np.empty(y.shape) for _ in range(3))
         of_power = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
-        posteriors(y, np.ascontiguousarray(expected), s[:, 0].copy(), of_power, own[None], own[None], mean, variance, held)
+        posteriors(
+            y, np.ascontiguousarray(expected), s[:, 0].copy(), of_power, own[None], own[None], mean, variance, held
+        )
         risk += total[i] * float(((y - mean + held) ** 2 - s**2 + 2 * variance).mean())
         said += total[i] * float(variance.mean())
         error += total[i] ** 2 * 2 * float((s**4).mean()) / len(y)
@@ -124,8 +129,8 @@ def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights
 
 
 @kernel
-def powers_of_two(expected: FloatArray, deviations: FloatArray, power: IntArray) -> IntArray:
-    """Write the power of two of each M, from 0 for the least; −1 where the cell is left out. How many there are of each.
+def powers_of_two(expected: FloatArray, deviations: FloatArray, power: Any) -> IntArray:
+    """Write the power of two of each M, from 0 for the least, and count them; −1 where the cell is left out.
 
     Args:
         expected: (areas, cells).
@@ -153,7 +158,7 @@ def sample(
     y: FloatArray,
     expected: FloatArray,
     deviations: FloatArray,
-    power: IntArray,
+    power: Any,
     stratum: IntArray,
     steps: IntArray,
     begin: IntArray,
@@ -283,7 +288,8 @@ def posteriors(
         stratum: of each power of two.
         weights: (strata, ratios + 1).
         careful: (strata, ratios + 1), guarded.
-        mean: (areas, cells), written: what is expected by the guarded law, no further from y than `MOST_MOVED` standard deviations, but ≥ 0.
+        mean: (areas, cells), written: what is expected by the guarded law, no further from y than `MOST_MOVED` standard
+            deviations, but ≥ 0.
         variance: (areas, cells), written. Both are 0 where M is 0; where s is 0, the mean is y.
         held: (areas, cells), written: by how much that is more than what is expected by the law.
     """
@@ -324,9 +330,7 @@ def posteriors(
 
 
 @kernel
-def expected_errors(
-    real: FloatArray, variance: FloatArray, published: IntArray, deviations: FloatArray
-) -> None:
+def expected_errors(real: FloatArray, variance: FloatArray, published: IntArray, deviations: FloatArray) -> None:
     """Write the root mean square error of each published integer, if its true integer is about normal.
 
     Args:
@@ -342,7 +346,7 @@ def expected_errors(
             if v > 2.0 or v <= 1e-9:
                 deviations[c, g] = math.sqrt(v + off * off) if v > 2.0 else (0.0 if abs(off) <= 0.5 else abs(off))
                 continue
-            reach = int(math.ceil(abs(off) + 9.0 * math.sqrt(v))) + 1
+            reach = math.ceil(abs(off) + 9.0 * math.sqrt(v)) + 1
             whole, square = 0.0, 0.0
             nearest = round(-off)
             for k in range(-reach, reach + 1):

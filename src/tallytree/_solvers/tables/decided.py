@@ -103,11 +103,20 @@ def decided_tables(
         bases.insert(0, np.add.reduceat(bases[0], family[:-1]))
     for depth, family in enumerate(families):
         above, below = levels[depth], levels[depth + 1]
+        known = above.lattice.embedded(below.lattice)[0]
         children = _Children(
-            above.lattice, below, family, decided[depth], sums[depth + 1], std_devs[depth + 1],
-            np.stack([np.maximum(std_devs[depth + 1], least), np.maximum(std_devs[depth], least)[above.lattice.embedded(below.lattice)[0]]]),
-            below.lattice.holds_all(zero), exact[depth + 1] if depth + 1 < len(exact) else None, bases[depth + 1], threads,
-        )  # fmt: skip
+            above.lattice,
+            below,
+            family,
+            decided[depth],
+            sums[depth + 1],
+            std_devs[depth + 1],
+            np.maximum(np.stack([std_devs[depth + 1], std_devs[depth][known]]), least),
+            below.lattice.holds_all(zero),
+            exact[depth + 1] if depth + 1 < len(exact) else None,
+            bases[depth + 1],
+            threads,
+        )
         components = children.estimated(components)
         estimates |= {
             (depth + 1, marginal): children.tables[:, below.lattice.places[marginal]].copy()
@@ -204,7 +213,9 @@ class _Children:
             family, children = self._own(part)
             size = self.below.lattice.rows.size[place]
             spread = self.below.inverse(children)[:, k : k + 1]
-            variances = np.ascontiguousarray(np.broadcast_to(spread * size, (children.stop - children.start, len(size))))
+            variances = np.ascontiguousarray(
+                np.broadcast_to(spread * size, (children.stop - children.start, len(size)))
+            )
             found = self.tables[children]
             self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part], self.sums)
 

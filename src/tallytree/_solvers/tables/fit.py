@@ -212,7 +212,12 @@ class _Problem:
                 if marginal in wanted[depth]:
                     errors = np.maximum(decided[depth].errors[:, lattice.places[marginal]], (real - target) ** 2)
                     typical[depth, marginal] = np.empty_like(errors)
-                    expected_errors(np.ascontiguousarray(real, dtype=np.float64), errors, published.astype(np.int64), typical[depth, marginal])
+                    expected_errors(
+                        np.ascontiguousarray(real, dtype=np.float64),
+                        errors,
+                        published.astype(np.int64),
+                        typical[depth, marginal],
+                    )
                     off = np.abs(published - estimates[depth, marginal]) - BELIEVED * std_dev
                     np.maximum(typical[depth, marginal], off * (published > 0), out=typical[depth, marginal])
         return TableFit(work.dealt(own), estimates, misses, rounding, typical)

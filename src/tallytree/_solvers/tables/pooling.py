@@ -50,8 +50,8 @@ def kept_coarser(lattice: Lattice, sums: CoarseSums) -> Coarser:
                 maps.append(lattice.whole.cell_of(coarser, within=marginal))
                 length += len(maps[-1])
         begin.append(len(table))
-    numbers = (np.array(each, dtype=np.int64) for each in (begin, table, maps_begin))
-    return Coarser(*numbers, np.concatenate(maps))
+    first, of, start = (np.array(each, dtype=np.int64) for each in (begin, table, maps_begin))
+    return Coarser(first, of, start, np.concatenate(maps))
 
 
 def own_parts(lattice: Lattice, coarser: Coarser, spread: FloatArray) -> FloatArray:
@@ -146,7 +146,7 @@ def expected_cells(
                     h = coarser.maps[shift + g]
                     part = lattice.size[here + g] / lattice.size[there + h]
                     y[c, g] += part * (tables[c, there + h] - sums[h])
-            for cycle in range(FITTING):
+            for _ in range(FITTING):
                 worst, lowers = 0.0, 0
                 for a in range(lattice.lower.shape[1]):
                     lower = lattice.lower[k, a]
