@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import inspect
 import itertools
 import json
 import logging
@@ -63,8 +62,6 @@ SUMMED = (
 
 def mechanism(kind: str) -> tt.tables.LeastSquares:
     """The mechanism of today, or the pooled one."""
-    if "pooling" not in inspect.signature(tt.tables.LeastSquares).parameters:
-        return tt.tables.LeastSquares()  # until pooling is there
     return tt.tables.LeastSquares() if kind == POOLED else tt.tables.LeastSquares(pooling="none")
 
 
@@ -239,8 +236,7 @@ def columns_of(release: tt.Release, table: tuple[str, ...], true: np.ndarray) ->
     if len(rows) != len(true):
         raise ValueError(f"{table}: {len(rows)} rows are published of {len(true)} cells")
     found = {name: rows[name].to_numpy() for name in ("count", "unbiased", "std_dev", "ci_lower", "ci_upper")}
-    typical = "typical_error" if "typical_error" in rows.column_names else "std_dev"  # until it is there
-    found["typical"] = rows[typical].to_numpy()
+    found["typical"] = rows["typical_error"].to_numpy()
     found["quality"] = pc.index_in(rows["quality"].cast(pa.string()), pa.array(QUALITIES)).to_numpy()
     found["error"] = (found["count"] - true).astype(np.float64)
     found["held"] = (found["ci_lower"] <= true) & (true <= found["ci_upper"])
