@@ -113,9 +113,9 @@ def _of_counts() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _of_tables() -> Iterator[tuple[str, Callable[[], Any]]]:
     areas = _areas()
-    product = Product({"area": areas, "sex": Hierarchy.from_values("sex", ["f", "m"])})
+    product = Product({"area": areas, "sex": Hierarchy.from_values("sex", ["f", "m", "x"])})  # enough to be pooled
     people = _people(areas).select(["state", "county"])
-    people = people.append_column("sex", pa.array(np.resize(["f", "m"], people.num_rows)))
+    people = people.append_column("sex", pa.array(np.resize(["f", "m", "x"], people.num_rows)))
     totals = people.group_by("state").aggregate([([], "count_all")]).rename_columns(["state", "count"])
     named = [("county", "sex"), ("state",), ()]
     for budget, relation, public in (
