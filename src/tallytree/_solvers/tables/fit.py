@@ -211,15 +211,8 @@ class _Problem:
                 misses[depth, marginal] = float(miss / max(std_dev, LEAST_MISS))
                 if marginal in wanted[depth]:
                     errors = np.maximum(decided[depth].errors[:, lattice.places[marginal]], (real - target) ** 2)
-                    typical[depth, marginal] = np.empty_like(errors)
-                    expected_errors(
-                        np.ascontiguousarray(real, dtype=np.float64),
-                        errors,
-                        published.astype(np.int64),
-                        typical[depth, marginal],
-                    )
-                    off = np.abs(published - estimates[depth, marginal]) - BELIEVED * std_dev
-                    np.maximum(typical[depth, marginal], off * (published > 0), out=typical[depth, marginal])
+                    own_estimate = estimates[depth, marginal]
+                    typical[depth, marginal] = _expected_errors(published, real, errors, own_estimate, std_dev)
         return TableFit(work.dealt(own), estimates, misses, rounding, typical)
 
     def _chunks(self, depth: int, width: int) -> list[slice]:
@@ -242,6 +235,24 @@ class _Problem:
 def _typical(lattice: Lattice, errors: FloatArray) -> FloatArray:
     """The root mean square error of a cell of each table: (K,)."""
     return np.sqrt([errors[:, lattice.places[marginal]].mean() for marginal in lattice.known])
+
+
+def _expected_errors(
+    published: NumberArray, real: NumberArray, variances: FloatArray, estimates: FloatArray, std_dev: float
+) -> FloatArray:
+    """The root mean square error that is expected of each integer, (areas, cells); see `BELIEVED`.
+
+    Args:
+        published: the integers.
+        real: the real numbers that they are rounded from.
+        variances: of the errors of these.
+        estimates: the least-squares estimates.
+        std_dev: of these.
+    """
+    found = np.empty_like(variances)
+    expected_errors(np.ascontiguousarray(real, dtype=np.float64), variances, published.astype(np.int64), found)
+    off = np.abs(published - estimates) - BELIEVED * std_dev
+    return np.asarray(np.where(published > 0, np.maximum(found, off), found))
 
 
 def _excess(published: NumberArray, real: NumberArray, part: float) -> float:
