@@ -312,20 +312,20 @@ def posteriors(
                     own = middle + (WIDTH * middle) ** 2
                     of_y = s * s + own
                     like = _near_ratio(z, middle, of_y)
-                    x, square = middle + own / of_y * (z - middle), own * s * s / of_y
+                    step, square = (middle - z) * (s * s / of_y), own * s * s / of_y
                 else:
-                    like, x, square = _outlying(z, s), max(z, 0.0), s * s
+                    like, step, square = _outlying(z, s), max(-z, 0.0), s * s
                 whole += weights[k, j] * like
-                first += weights[k, j] * like * x
-                second += weights[k, j] * like * (x * x + square)
+                first += weights[k, j] * like * step
+                second += weights[k, j] * like * (step * step + square)
                 whole_careful += careful[k, j] * like
-                first_careful += careful[k, j] * like * x
+                first_careful += careful[k, j] * like * step
             if whole <= 0.0:  # so far below 0 that nothing explains it
                 variance[c, g] = s * s
                 continue
-            found = first / whole
-            near = max(min(max(first_careful / whole_careful, z - MOST_MOVED * s), z + MOST_MOVED * s), 0.0)
-            mean[c, g], held[c, g] = near, near - found
+            found = first / whole  # steps from z: their squares do not lose the variance of a large number
+            near = max(z + max(min(first_careful / whole_careful, MOST_MOVED * s), -MOST_MOVED * s), 0.0)
+            mean[c, g], held[c, g] = near, near - z - found
             variance[c, g] = max(second / whole - found * found, 0.0)
 
 
