@@ -307,14 +307,14 @@ def posteriors(
             for j in range(parts):
                 if careful[k, j] < NEGLIGIBLE:
                     continue
-                if j < parts - 1:
+                if j < parts - 1:  # x is counted from z: squares of large numbers would leave no digits for variances
                     middle = GRID[j] * m
                     own = middle + (WIDTH * middle) ** 2
                     of_y = s * s + own
                     like = _near_ratio(z, middle, of_y)
-                    x, square = middle + own / of_y * (z - middle), own * s * s / of_y
+                    x, square = s * s / of_y * (middle - z), own * s * s / of_y
                 else:
-                    like, x, square = _outlying(z, s), max(z, 0.0), s * s
+                    like, x, square = _outlying(z, s), max(-z, 0.0), s * s
                 whole += weights[k, j] * like
                 first += weights[k, j] * like * x
                 second += weights[k, j] * like * (x * x + square)
@@ -324,8 +324,8 @@ def posteriors(
                 variance[c, g] = s * s
                 continue
             found = first / whole
-            near = max(min(max(first_careful / whole_careful, z - MOST_MOVED * s), z + MOST_MOVED * s), 0.0)
-            mean[c, g], held[c, g] = near, near - found
+            near = max(min(max(first_careful / whole_careful, -MOST_MOVED * s), MOST_MOVED * s), -z)
+            mean[c, g], held[c, g] = z + near, near - found
             variance[c, g] = max(second / whole - found * found, 0.0)
 
 
