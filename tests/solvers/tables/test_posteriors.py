@@ -66,8 +66,7 @@ def areas_of(rng, cells, std_dev, totals=None):
     if totals is not None:
         measured[0] = []
     families = [np.array([0, areas])]
-    found = fit(detail, families, measured, totals=totals, wanted=[[(1,)], [(0,), (1,)]])
-    return found
+    return fit(detail, families, measured, totals=totals, wanted=[[(1,)], [(0,), (1,)]])
 
 
 def test_typical_errors_of_large_numbers_are_those_of_their_noise():
