@@ -134,6 +134,10 @@ def negative(values):
     return values
 
 
+def missing(values):
+    return np.ma.masked_array(values, mask=np.arange(len(values)) == 1)
+
+
 def infinite(values):
     values[0] = np.inf
     return values
@@ -157,6 +161,8 @@ def infinite(values):
             column_changed("typical_error", lambda values: values * np.nan),
             "a typical_error is negative, or no",
         ),
+        ("tables", column_changed("typical_error", missing), "a number has no typical_error"),
+        ("tables", column_changed("typical_error", lambda values: values * 0), "a typical_error of 0 beside noise"),
         ("counts, pld", lambda folder: (folder / "tables" / "state.parquet").unlink(), "there is no such file"),
         ("counts, pld", lambda folder: append(folder / "tables" / "state.parquet"), "state.parquet: digest"),
         (

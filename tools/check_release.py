@@ -669,6 +669,11 @@ def check_numbers(statement: dict[str, Any], levels: list[Level], findings: Find
             errors = level.table[column].drop_null().to_numpy()
             right = ((errors >= 0) & (errors < math.inf)).all()
             findings.expect(right, f"{level.name}: a {column} is negative, or no number")
+        if {"typical_error", "std_dev"} <= {*names}:
+            off = level.numbers("typical_error").astype(np.float64)
+            findings.expect(not np.isnan(off).any(), f"{level.name}: a number has no typical_error")
+            sure = ((off == 0) & (values > 0) & (level.numbers("std_dev") > 1)).any()
+            findings.expect(not sure, f"{level.name}: a typical_error of 0 beside noise that hides the number")
     pairs = list(pairwise(levels))
     if statement["statistic"] == "tables":  # each table, and those that have all of its columns
         pairs = [(one, other) for one, other in product(levels, levels) if {*one.columns} < {*other.columns}]

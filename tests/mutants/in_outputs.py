@@ -6,6 +6,8 @@ PLANTED = "tests/test_api_counts.py::test_planted_counts_are_in_no_output_log_or
 REPLAY = "tests/lab/replay/test_planted.py"
 NOTHING = f"{REPLAY}::test_without_a_plant_nothing_is_found"
 PROGRAM = f"{REPLAY}::test_the_program_writes_the_same_and_ends_alike"
+POSTERIORS = "tests/solvers/tables/test_posteriors.py"
+POOLED = "tests/tables/test_pooled_release.py"
 MESSAGES = "tests/private/tabulate/test_withheld_counts.py"
 RUN = 'with self.stage("record"):\n                paid ='
 
@@ -218,6 +220,87 @@ MUTANTS = [
         "tests/derived/test_changes.py::test_the_variance_of_a_change_is_the_sum_of_both",
         "variance = first.variance + second.variance",
         "variance = 0.0 * first.variance + second.variance",
+    ),
+    fault(
+        "posterior variances halved",
+        f"{POSTERIORS}::test_means_and_variances_are_those_of_brute_force_at_every_size",
+        "variance[c, g] = max(second / whole - found * found, 0.0)",
+        "variance[c, g] = 0.5 * max(second / whole - found * found, 0.0)",
+    ),
+    fault(
+        "typical errors of seven tenths",
+        f"{POSTERIORS}::test_typical_errors_are_the_errors_found",
+        "found = np.sqrt(variances + (published - real) ** 2)",
+        "found = 0.7 * np.sqrt(variances + (published - real) ** 2)",
+    ),
+    fault(
+        "half of the noise in posteriors",
+        f"{POSTERIORS}::test_means_and_variances_are_those_of_brute_force_at_every_size",
+        "of_y = s * s + own",
+        "of_y = 0.25 * s * s + own",
+    ),
+    fault(
+        "half of the noise in the likelihood of laws",
+        f"{POSTERIORS}::test_a_law_tells_how_large_the_errors_of_its_cells_are",
+        "_near_ratio(y[i], mean, deviations[i] ** 2 + mean",
+        "_near_ratio(y[i], mean, 0.25 * deviations[i] ** 2 + mean",
+    ),
+    fault(
+        "posterior variances that are differences of squares of large numbers",
+        f"{POSTERIORS}::test_typical_errors_of_large_numbers_are_those_of_their_noise",
+        "variance[c, g] = max(second / whole - found * found, 0.0)",
+        "variance[c, g] = max((second / whole + 2 * found * z + z * z) - (found + z) * (found + z), 0.0)",
+    ),
+    fault(
+        "typical errors of 0 beside large noise",
+        f"{POSTERIORS}::test_no_number_is_said_to_be_known_where_noise_hides_it",
+        "if std_dev <= LEAST_DEVIATION:",
+        "if std_dev <= 1e9:",
+    ),
+    fault(
+        "exact totals that are pooled",
+        f"{POSTERIORS}::test_exact_totals_stay_exact_and_their_errors_are_0",
+        "if k == 0 and self.totals is not None:",
+        "if k < 0 and self.totals is not None:",
+    ),
+    fault(
+        "laws from a true number",
+        "tests/lab/replay/test_planted.py::test_tables_that_learn_from_all_areas_show_nothing",
+        "laws = learned_laws(y, expected, deviations)",
+        f"laws = learned_laws(y + {SEEN} % 50, expected, deviations)",
+        "self.total = int(leaves.counts.sum())\n        self._statistics = dict(statistics)\n        self._layout",
+        f"self.total = int(leaves.counts.sum())\n        {SEEN} = self.total\n"
+        "        self._statistics = dict(statistics)\n        self._layout",
+    ),
+    fault(
+        "standard deviations of noise as typical errors",
+        f"{POOLED}::test_typical_errors_are_published_and_not_those_of_the_noise",
+        "known[TYPICAL_ERROR] = fitted.typical_errors[name].ravel()",
+        'known[TYPICAL_ERROR] = known["std_dev"]',
+    ),
+    fault(
+        "verdicts from the noise where typical errors are known",
+        "tests/release/test_typical_errors.py::test_a_verdict_follows_from_the_typical_error_as_a_share_of_the_number",
+        'name = TYPICAL_ERROR if TYPICAL_ERROR in rows.column_names else "std_dev"',
+        'name = "std_dev"',
+    ),
+    fault(
+        "intervals that leave out typical errors",
+        "tests/release/test_typical_errors.py::test_an_interval_holds_those_of_the_noise_and_of_the_typical_error",
+        "lower, upper = np.minimum(lower, own[0]), np.maximum(upper, own[1])",
+        "lower, upper = np.minimum(lower, own[0] + 10**9), np.maximum(upper, own[1] - 10**9)",
+    ),
+    fault(
+        "the typical error beside a number that is hidden",
+        "tests/release/test_typical_errors.py::test_the_typical_error_of_a_hidden_number_is_hidden_too",
+        'TELLS_THE_NUMBER = (TYPICAL_ERROR, "ci_lower"',
+        'TELLS_THE_NUMBER = ("ci_lower"',
+    ),
+    fault(
+        "pooling that is taken as asked for when it is not",
+        f"{POOLED}::test_the_statement_says_whether_cells_learn_from_each_other",
+        'pooled=self.pooling == "areas",',
+        "pooled=True,",
     ),
     fault(
         "intervals 5 % too narrow",

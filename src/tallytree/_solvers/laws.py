@@ -307,7 +307,7 @@ def posteriors(
             for j in range(parts):
                 if careful[k, j] < NEGLIGIBLE:
                     continue
-                if j < parts - 1:
+                if j < parts - 1:  # x is counted from z: squares of large numbers would leave no digits for variances
                     middle = GRID[j] * m
                     own = middle + (WIDTH * middle) ** 2
                     of_y = s * s + own

@@ -24,6 +24,8 @@ from tallytree._private.tabulate.true_counts import TrueCounts
 from tallytree._run import release_keys
 from tallytree._run.planned_counts import PlannedCounts
 from tallytree._run.release_keys import ReleaseKeys
+from tallytree._solvers.laws import learned_laws
+from tallytree._solvers.tables import decided
 from tallytree.cli.app import main
 from tallytree.cli.commands import release_and_check
 from tallytree.counts.least_squares import LeastSquares
@@ -70,6 +72,28 @@ OPTIONS = {"alone": {}, "recorded": RECORDED, "named": RECORDED | {"secret": NEW
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_without_a_plant_nothing_is_found(options):
     assert compare_pair(pair(**options), widely=not options) == ([], False)
+
+
+def test_tables_that_learn_from_all_areas_show_nothing(monkeypatch):
+    """60 areas with 180 cells: laws are learned. The second data set lacks a record."""
+    laws = []
+
+    def noting(*given):
+        laws.append(learned_laws(*given))
+        return laws[-1]
+
+    monkeypatch.setattr(decided, "learned_laws", noting)
+    areas, sexes = [f"a{i}" for i in range(60)], ["f", "g", "h"]
+    people = pa.table({"area": areas * 6, "sex": sexes * 120})
+    product = tt.Product(
+        {"area": tt.Hierarchy.from_values("area", areas), "sex": tt.Hierarchy.from_values("sex", sexes)}
+    )
+    for options in ({}, {"budget": tt.Budget(epsilon=2, delta=1e-6)}):
+        given = {"hierarchy": product, "budget": tt.Budget(epsilon=2), "neighboring": "add_remove", **options}
+        given["tables"] = [("area",), ("area", "sex")]
+        assert compare_pair(Pair(tt.release_tables, people, people.slice(1), given)) == ([], False)
+    assert len(laws) >= 4
+    assert all(laws)
 
 
 def pieces_of_keys(found):

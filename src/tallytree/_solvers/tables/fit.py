@@ -249,8 +249,9 @@ def _expected_errors(
         estimates: the least-squares estimates.
         std_dev: of these.
     """
-    found = np.empty_like(variances)
-    expected_errors(np.ascontiguousarray(real, dtype=np.float64), variances, published.astype(np.int64), found)
+    found = np.sqrt(variances + (published - real) ** 2)
+    if std_dev <= LEAST_DEVIATION:  # else the noise is too large to tell integers apart
+        expected_errors(np.ascontiguousarray(real, dtype=np.float64), variances, published.astype(np.int64), found)
     off = np.abs(published - estimates) - BELIEVED * std_dev
     return np.asarray(np.where(published > 0, np.maximum(found, off), found))
 

@@ -27,6 +27,7 @@ from tallytree.lab.replay.neighbors import (
     Change,
     Row,
     as_table,
+    many_areas,
     neighboring_members,
     neighboring_people,
     neighboring_sizes,
@@ -57,6 +58,7 @@ COUNT_MECHANISMS = (
     counts.LeafGaussian(),
     counts.StabilityHistogram(),
 )
+TABLE_MECHANISMS = (None, tables.LeastSquares(), tables.LeastSquares(pooling="none"))
 SIZE_MECHANISMS = (
     None,
     sizes.Joint(),
@@ -182,7 +184,8 @@ def _with_mechanism(rng: np.random.Generator, options: dict[str, Any]) -> dict[s
 
 
 def _tables(rng: np.random.Generator) -> Pair:
-    areas, sexes = random_tree(rng, "a"), random_tree(rng, "b", 1)
+    many = rng.random() < 0.4
+    areas, sexes = many_areas(rng, "a") if many else random_tree(rng, "a"), random_tree(rng, "b", 1)
     places = [{**one, **other} for one in paths_of(areas) for other in paths_of(sexes)]
     sides, impossible = {"area": areas, "sex": sexes}, None
     if rng.random() < 0.3:
@@ -194,7 +197,7 @@ def _tables(rng: np.random.Generator) -> Pair:
     wanted = [table for table in every if rng.random() < 0.5] or [every[-1]]
     options = _terms(rng) | {
         "hierarchy": Product(sides, impossible=impossible), "tables": wanted,
-        "budget_split": _one_of(rng, ("auto", "even")), "mechanism": _one_of(rng, (None, tables.LeastSquares())),
+        "budget_split": _one_of(rng, ("auto", "even")), "mechanism": _one_of(rng, TABLE_MECHANISMS),
         "keep_detail": len(wanted) % 2 == 0,
     }  # fmt: skip
     if rng.random() < 0.3:
@@ -205,6 +208,8 @@ def _tables(rng: np.random.Generator) -> Pair:
     if impossible is not None and options["on_unknown"] == "error":  # such a record alone would be refused
         places = [place for place in places if any(place[name] != value[0] for name, value in first.items())]
     pair = _of_records(rng, release_tables, places, options)
+    if many and not pair.kind:
+        pair = dataclasses.replace(pair, kind="many areas")
     if rng.random() < 0.4 and "period_column" not in options:
         totals = [_totals(private, areas.columns[0], pair.options) for private in (pair.first, pair.second)]
         if (
@@ -215,7 +220,7 @@ def _tables(rng: np.random.Generator) -> Pair:
 
 
 def _households(rng: np.random.Generator) -> Pair:
-    areas, sexes = random_tree(rng, "a"), random_tree(rng, "b", 1)
+    areas, sexes = many_areas(rng, "a") if rng.random() < 0.2 else random_tree(rng, "a"), random_tree(rng, "b", 1)
     crossed = rng.random() < 0.7
     places = [{**one, **(other if crossed else {})} for one in paths_of(areas) for other in paths_of(sexes)]
     options = _terms(rng)

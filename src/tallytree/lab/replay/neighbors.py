@@ -50,6 +50,14 @@ def random_tree(rng: np.random.Generator, prefix: str, depth: int | None = None)
     return Hierarchy.from_table(table, levels=levels)
 
 
+def many_areas(rng: np.random.Generator, prefix: str) -> Hierarchy:
+    """A tree of two levels, with so many areas that the cells of tables learn from each other."""
+    above = sorted(LABELS[i] for i in rng.integers(0, 3, int(rng.integers(24, 48))))
+    leaves = [f"{label}{i}" for i, label in enumerate(above)]
+    table = pa.table({f"{prefix}0": above, f"{prefix}1": leaves})
+    return Hierarchy.from_table(table, levels=table.column_names)
+
+
 def paths_of(tree: Hierarchy) -> Rows:
     """The leaves' paths."""
     rows: Rows = tree.leaf_table().to_pylist()

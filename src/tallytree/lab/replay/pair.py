@@ -65,8 +65,9 @@ class Pair:
         return f"{self.function.__name__}({given}){cut}{f' of {self.kind}' if self.kind else ''}"
 
 
-KINDS = ("large numbers", "many cells", "stray records", "too many records")
-"""Counts of 10^4 to 10^9 in every place; a product of more than 2^20 cells; both refused, with the same words."""
+KINDS = ("large numbers", "many areas", "many cells", "stray records", "too many records")
+"""Counts of 10^4 to 10^9 in every place; so many areas that tables are pooled; a product of more than 2^20 cells; both
+refused, with the same words."""
 
 
 def _is_choice(value: object) -> bool:
