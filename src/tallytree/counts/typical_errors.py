@@ -18,8 +18,9 @@ from tallytree.hierarchy import Tree
 def typical_error(tree: Tree, depth: int, level: ReleasedCounts, above: ReleasedCounts | None) -> FloatArray:
     """The root mean square error that is expected of each count of a level: float64 (n,).
 
-    Where there are too few nodes to learn from, it is the standard deviation of the estimate. A count that is further
-    from its estimate than `MOST_MOVED` standard deviations errs by the rest at least.
+    Where there are too few nodes to learn from, it is the standard deviation of the estimate. It is no less where the
+    count is more than that above what is expected, since there are few such nodes to learn from. A count that is
+    further from its estimate than `MOST_MOVED` standard deviations errs by the rest at least.
 
     Args:
         tree: an enumerated tree.
@@ -48,5 +49,6 @@ def typical_error(tree: Tree, depth: int, level: ReleasedCounts, above: Released
             pooled = 1 - variance[:, 0] / np.where(s > 0, squares, np.inf)
             squares = variance[:, 0] * laws.part + np.clip(pooled, 0, 1) * shared
             squares = np.where(s > 0, squares + ((mean - held)[:, 0] - counts) ** 2, 0.0)
+            squares = np.where(counts > expected[:, 0] + s, np.maximum(squares, s**2), squares)
     found: FloatArray = np.sqrt(np.maximum(squares, np.maximum(np.abs(counts - z) - MOST_MOVED * s, 0) ** 2))
     return found
