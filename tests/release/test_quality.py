@@ -11,7 +11,7 @@ import pytest
 import tallytree as tt
 from tallytree.hierarchy import QUALITY
 from tallytree.release import QualityThresholds
-from tallytree.release.intervals import LevelErrors
+from tallytree.release.intervals import LevelErrors, with_intervals
 from tallytree.release.quality import QUALITIES, numbers_by_verdict, verdicts, with_quality, without_unreliable
 
 NUMBERS = np.array([100, 100, 100, 100, 0, 100, 100])
@@ -40,6 +40,37 @@ def test_a_verdict_follows_from_std_dev_as_a_share_of_the_number():
 def test_a_standard_deviation_from_replicates_never_makes_a_number_exact():
     codes = verdicts(rows(np.array([5, 0]), np.zeros(2)), LevelErrors(replicates=20))
     assert [QUALITIES[code] for code in codes] == ["reliable", "not_distinguishable_from_0"]
+
+
+def listed(number, listed_from, zero, unbiased=None, std_dev=10.0):
+    """A number of a listed cell, with the least estimate that lists it and the probability that it is 0."""
+    columns = {"count": [number], "std_dev": [std_dev], "unbiased": [float(number if unbiased is None else unbiased)]}
+    return pa.table({**columns, "listed_from": pa.array([listed_from], pa.float64()), "probability_zero": [zero]})
+
+
+@pytest.mark.parametrize(
+    ("rows_of", "verdict"),
+    [
+        (listed(70, None, 0.0), "reliable"),  # 10 of 70, and listed anyway
+        (listed(70, 55.0, 0.0), "with_care"),  # by its selection, its interval reaches further down
+        (listed(70, 20.0, 0.0), "reliable"),  # far above what lists it
+        (listed(70, None, 0.04), "with_care"),  # it is 0 with 4 %, and its mean square error 0.04 · 70² larger
+        (listed(70, None, 0.05), "not_distinguishable_from_0"),
+        (listed(70, None, float("nan")), "reliable"),
+        (listed(70, None, 0.0, unbiased=50), "with_care"),  # the sums have moved it upward
+        (listed(70, None, 0.0, unbiased=90), "reliable"),
+    ],
+)
+def test_the_verdict_of_a_listed_cell_takes_its_selection_into_account(rows_of, verdict):
+    assert with_quality(rows_of, LevelErrors())[QUALITY].to_pylist() == [verdict]
+    assert (with_intervals(rows_of, 0.1, LevelErrors())["ci_lower"].to_pylist() == [0]) == verdict.startswith("not")
+
+
+def test_an_interval_holds_0_where_that_is_probable_enough_for_its_alpha():
+    lower = [
+        with_intervals(listed(70, None, 0.06), alpha, LevelErrors())["ci_lower"][0].as_py() for alpha in (0.1, 0.2)
+    ]
+    assert lower[0] == 0 < lower[1]
 
 
 def test_other_thresholds_make_other_verdicts():

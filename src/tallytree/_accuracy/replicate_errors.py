@@ -40,7 +40,6 @@ from tallytree.release.intervals import (
     ERROR_COLUMNS,
     MADE_OF,
     MIN_REPLICATES,
-    PROBABILITY_ZERO,
     LevelErrors,
     checked_alpha,
     interval,
@@ -203,7 +202,7 @@ def _with_errors(
 
 def _beside(made: pa.Table, rows: pa.Table, start: int) -> pa.Table:
     """Rows of a published table with the error columns in place of any that it has."""
-    rows = rows.select([name for name in rows.column_names if name not in (*ERROR_COLUMNS, *MADE_OF, PROBABILITY_ZERO)])
+    rows = rows.select([name for name in rows.column_names if name not in (*ERROR_COLUMNS, *MADE_OF)])
     for name in made.column_names:
         rows = rows.append_column(name, made.column(name).slice(start, rows.num_rows))
     return rows

@@ -139,7 +139,7 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
         if "std_dev" not in part.column_names:
             continue
         known = part.filter(pc.is_finite(part.column("std_dev")))
-        found = typical_errors(known)
+        found = typical_errors(known, stated)
         least, most = float(found.min(initial=least)), float(found.max(initial=most))
         sampled.append(known.take(np.arange(0, known.num_rows, max(rows // SAMPLED, 1))))
     title = titled(about)
@@ -149,7 +149,7 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     good, care, poor = usable.tolist()
     verdicts = (good, care, poor) if usable.any() else None
     reach = max(reach_of(taken, stated), 0.1 if most > 0 else 0.0)  # 0 would be called exact
-    off = typical_errors(taken)
+    off = typical_errors(taken, stated)
     shares = off / np.maximum(np.abs(taken.column(number_column(taken)).to_numpy()), 1e-9)
     near = off[(shares > STANDARD.with_care / 2) & (shares < STANDARD.with_care * 2)]  # errors grow with the numbers
     least_usable = STANDARD.least_usable(float(np.median(near if len(near) else off)))
@@ -178,7 +178,7 @@ def reach_of(rows: pa.Table, errors: LevelErrors) -> float:
     numbers = rows.column(number_column(rows)).to_numpy()
     alphas = (np.arange(TAILS) + 0.5) / TAILS
     if TYPICAL_ERROR in rows.column_names:
-        typical = typical_errors(rows)
+        typical = typical_errors(rows, errors)
         ends = [end for alpha in alphas.tolist() for end in interval(numbers, typical, alpha, LevelErrors())]
     else:
         ends = [end for alpha in alphas.tolist() for end in ends_of(rows, alpha, errors)]

@@ -94,7 +94,8 @@ def checked_counts(tree: Tree, levels: Any) -> list[ReleasedCounts]:
         nodes = _integers(level.nodes, f"nodes {where}")
         _check_between(nodes, tree.size(depth), f"nodes {where}")
         counts = _numbers(level.counts, len(nodes), f"counts {where}")
-        errors = {name: getattr(level, name) for name in ("std_dev", "unbiased") if getattr(level, name) is not None}
+        known = ("std_dev", "typical_error", "unbiased")
+        errors = {name: getattr(level, name) for name in known if getattr(level, name) is not None}
         for name, values in errors.items():
             _errors(values, (len(nodes),), f"{name} {where}")
         if tree.enumerated and len(nodes) < tree.size(depth) and (errors or level.errors is not None):

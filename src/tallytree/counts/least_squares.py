@@ -24,6 +24,7 @@ from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense
 from tallytree.counts.sparse_fit import NOTHING_MEASURED, NothingDropped, SparseFit, sparse_fit, whole_fit
 from tallytree.counts.top_down import TopDown
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root
+from tallytree.counts.typical_errors import typical_error
 from tallytree.hierarchy import Tree
 
 NODE_BYTES = 300
@@ -299,6 +300,7 @@ def _released(
         if estimates is not None:
             unbiased = _dense_estimates(tree, depth, levels, estimates, place, unbiased)
             counts = replace(counts, unbiased=unbiased)
+            counts = replace(counts, typical_error=typical_error(tree, depth, counts, released[-1] if depth else None))
         released.append(counts)
     return released
 

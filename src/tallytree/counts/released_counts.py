@@ -90,6 +90,7 @@ class ReleasedCounts:
         unlisted: nodes of this level, with what is left of their counts beside those of their listed children; None
             where a node that is not listed is 0.
         unbiased: float64 (n,), beside `std_dev`: the estimate of each before x ≥ 0, sums and rounding.
+        typical_error: float64 (n,), beside `std_dev`: the root mean square error that is expected of each count.
         errors: what is known of the errors, in place of `std_dev`, where nodes are listed by their measurements.
     """
 
@@ -99,6 +100,7 @@ class ReleasedCounts:
     unlisted: ReleasedCounts | None = None
     errors: ListedErrors | None = None
     unbiased: FloatArray | None = None
+    typical_error: FloatArray | None = None
 
 
 def dense_level(tree: Tree, depth: int, released: ReleasedCounts) -> ReleasedCounts:

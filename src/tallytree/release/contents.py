@@ -39,17 +39,15 @@ _NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "gr
 _ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
 _FURTHER = {"group_sizes": (*_ERRORS, *((*TAIL_COLUMNS, *errors) for errors in _ERRORS))}
 _FURTHER["group_sizes"] += tuple((*MEMBER_COLUMNS, *errors) for errors in _ERRORS[1:])
-_FURTHER["counts"] = (*_ERRORS, *((errors[0], UNBIASED, *errors[1:]) for errors in _ERRORS[1:]))
-_FURTHER["tables"] = (
-    *_FURTHER["counts"],
-    *((errors[0], TYPICAL_ERROR, *errors[1:]) for errors in _FURTHER["counts"][1:]),
-)
+_FITTED = (*_ERRORS, *((errors[0], UNBIASED, *errors[1:]) for errors in _ERRORS[1:]))
+_FITTED += tuple((errors[0], TYPICAL_ERROR, *errors[1:]) for errors in _FITTED[1:])
+_FURTHER["tables"] = _FITTED
 _LISTED = tuple(
     (errors[0], UNBIASED, LISTED_FROM, *chance, *errors[1:])
     for errors in _ERRORS[1:]
     for chance in ((), (PROBABILITY_ZERO,))
 )
-_FURTHER |= dict.fromkeys(("counts", "flows"), (*_FURTHER["counts"], *_LISTED))
+_FURTHER |= dict.fromkeys(("counts", "flows"), (*_FITTED, *_LISTED))
 """By statistic what columns its tables may have beside their numbers, where this is not `_ERRORS` alone."""
 _TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}
 _TYPES |= {"records_from": "integer", "records_to": "integer", "people": "integer"}

@@ -26,7 +26,8 @@ ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
 """What a published table says of the error of its numbers."""
 
 TYPICAL_ERROR = "typical_error"
-"""What tables have beside each number: the root mean square error that is expected of it, given all noisy numbers."""
+"""What tables, and counts of all nodes of a hierarchy, have beside each number: the root mean square error that is
+expected of it, given all noisy numbers."""
 
 UNBIASED = "unbiased"
 """What tables, and sparse counts, have beside each number: the estimate before x ≥ 0, sums and rounding."""
@@ -37,7 +38,7 @@ LISTED_FROM = "listed_from"
 PROBABILITY_ZERO = "probability_zero"
 """What sparse counts have beside each number: how probable it is that the true number is 0."""
 
-MADE_OF = ("std_dev", TYPICAL_ERROR, UNBIASED, LISTED_FROM)
+MADE_OF = ("std_dev", TYPICAL_ERROR, UNBIASED, LISTED_FROM, PROBABILITY_ZERO)
 """Columns that intervals are made of, beside the numbers."""
 
 HIDDEN = (UNBIASED, LISTED_FROM)
@@ -139,7 +140,8 @@ def number_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> tupl
     """The ends of the intervals of the numbers of a table, int64 (n,) each; each interval holds its number.
 
     An interval around the unbiased estimate holds for each cell, whatever its true number is, and one of typical errors
-    around the number for cells on average. Where a table has both, the interval is the smallest that holds both.
+    around the number for cells on average. Where a table has both, the interval is the smallest that holds both. It
+    holds 0 where the true number is 0 with a probability of alpha/2 or more, if the table knows that probability.
     """
     lower, upper = ends_of(table, alpha, errors)
     numbers = table.column(number_column(table)).to_numpy()
@@ -148,6 +150,8 @@ def number_intervals(table: pa.Table, alpha: float, errors: LevelErrors) -> tupl
     if TYPICAL_ERROR in table.column_names:
         own = interval(numbers, table.column(TYPICAL_ERROR).to_numpy(), alpha, LevelErrors())
         lower, upper = np.minimum(lower, own[0]), np.maximum(upper, own[1])
+    if PROBABILITY_ZERO in table.column_names:
+        lower[table.column(PROBABILITY_ZERO).to_numpy() >= alpha / 2] = 0
     return lower, upper
 
 

@@ -1,7 +1,7 @@
 """A verdict for every published number: how large its error is beside it.
 
-As statistical offices do, the verdict follows from the relative error: typical_error ÷ number, or std_dev ÷ number
-where a table has no typical errors. The thresholds are those that Statistics Canada prints beside estimates of its
+As statistical offices do, the verdict follows from the relative error: the error of the published number ÷ number, see
+`typical_errors`. The thresholds are those that Statistics Canada prints beside estimates of its
 surveys (coefficients of variation of 16.6 % and 33.3 %).
 
     exact                        the number has no error
@@ -24,10 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import BoolArray, FloatArray
+from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree._validate import safe_text
 from tallytree.hierarchy import QUALITY
 from tallytree.release.intervals import (
+    LISTED_FROM,
     MADE_OF,
     NUMBERS,
     PROBABILITY_ZERO,
@@ -36,6 +37,7 @@ from tallytree.release.intervals import (
     LevelErrors,
     number_column,
     number_intervals,
+    quantile,
 )
 
 EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
@@ -116,17 +118,39 @@ def verdicts(
     if holds_zero is None:
         holds_zero = numbers <= 0  # an interval holds its number
         unclear = np.flatnonzero(~holds_zero & np.isfinite(std_dev))
-        used = [name for name in (number_column(rows), *MADE_OF) if name in rows.column_names]
-        holds_zero[unclear] = number_intervals(rows.select(used).take(unclear), ALPHA, errors)[0] == 0
-    off = typical_errors(rows)
+        holds_zero[unclear] = _intervals(rows.take(unclear), errors)[0] == 0
+    off = typical_errors(rows, errors)
     exact = (std_dev == 0) & (off == 0) & (errors.replicates is None)
     return judged(np.abs(numbers.astype(np.float64)), off, holds_zero, exact, thresholds)
 
 
-def typical_errors(rows: pa.Table) -> FloatArray:
-    """How large the error of each published number is taken to be: `typical_error` where the table has it."""
-    name = TYPICAL_ERROR if TYPICAL_ERROR in rows.column_names else "std_dev"
-    return np.asarray(rows.column(name).to_numpy(), dtype=np.float64)
+def typical_errors(rows: pa.Table, errors: LevelErrors) -> FloatArray:
+    """How large the error of each published number is taken to be: `typical_error` where the table has it.
+
+    Of numbers that are listed because their measurements were large, it is the root of p·number² + (1 − p)·e², with the
+    probability p that the true number is 0, as far as it is known. e is `std_dev`, or more where the 90 % interval
+    reaches further down than that of a number with this standard deviation, since such numbers are too large on
+    average. Of others it is `std_dev`.
+    """
+    if TYPICAL_ERROR in rows.column_names:
+        return np.asarray(rows.column(TYPICAL_ERROR).to_numpy(), dtype=np.float64)
+    off = np.array(rows.column("std_dev").to_numpy(), dtype=np.float64)
+    known = np.flatnonzero(np.isfinite(off))
+    if LISTED_FROM not in rows.column_names or not len(known):
+        return off
+    numbers = rows.column(number_column(rows)).to_numpy()[known]
+    reach = np.maximum(numbers - _intervals(rows.take(known), errors)[0], 0) / quantile(ALPHA, None)
+    zero = np.zeros(len(known))
+    if PROBABILITY_ZERO in rows.column_names:
+        zero = np.nan_to_num(rows.column(PROBABILITY_ZERO).to_numpy()[known])
+    off[known] = np.sqrt(zero * numbers.astype(np.float64) ** 2 + (1 - zero) * np.maximum(off[known], reach) ** 2)
+    return off
+
+
+def _intervals(rows: pa.Table, errors: LevelErrors) -> tuple[IntArray, IntArray]:
+    """The intervals of numbers at `ALPHA`."""
+    used = [name for name in (number_column(rows), *MADE_OF) if name in rows.column_names]
+    return number_intervals(rows.select(used), ALPHA, errors)
 
 
 def judged(

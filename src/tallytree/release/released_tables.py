@@ -41,6 +41,8 @@ def count_tables(tree: Tree, levels: Sequence[ReleasedCounts]) -> dict[str, Leve
 def count_columns(level: ReleasedCounts) -> pa.Table:
     """The columns beside the paths of a table of counts."""
     known = {} if level.std_dev is None else {"std_dev": level.std_dev}
+    if level.typical_error is not None:
+        known[TYPICAL_ERROR] = level.typical_error
     if level.unbiased is not None:
         known[UNBIASED] = level.unbiased
     if level.errors is not None:
