@@ -12,7 +12,10 @@ import tallytree as tt
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "algorithms.md"
 ROW = re.compile(r"^\| (.+?) \| `(tt\.\w+\.\w+\(.*?\))` \| (?:`(.*?)` )?\| (\S+) \|$", re.MULTILINE)
-SIZES, COUNTS = ([row[1:] for row in ROW.findall(part)] for part in PAGE.read_text(encoding="utf-8").split("## Counts"))
+SIZES, COUNTS, TABLES = (
+    [row[1:] for row in ROW.findall(part)]
+    for part in re.split("^## (?:Counts|Tables)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+)
 TREE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})
 EPSILON, NODES = 9.0, {"all": 1, "state": 2, "county": 3}  # with little noise the paper's constraint programs are few
 SCALES = {
@@ -54,6 +57,7 @@ def flows(trips, areas, budget, **options):
 def test_the_page_has_the_algorithms_of_the_papers():
     assert len(SIZES) == 23
     assert len(COUNTS) == 11
+    assert len(TABLES) == 3
 
 
 @pytest.mark.parametrize(("call", "more", "scale"), marked(SIZES))
@@ -81,3 +85,18 @@ def test_a_line_on_counts_is_what_it_says(call, more, accounting):
         options |= {"origin": ["state", "county"], "destination": ["to_state", "to_county"]}
     statement = released(flows if "tree=" in more else tt.release_counts, counted, budget, call, more, **options)
     assert statement["accounting"] == accounting
+
+
+@pytest.mark.parametrize(("call", "more", "number"), TABLES)
+def test_a_line_on_tables_is_what_it_says(call, more, number):
+    made = []
+
+    def tables(records, tree, budget, **options):
+        product = tt.Product({"area": tree, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+        made.append(tt.release_tables(records, product, budget, tables=[("county", "sex")], **options))
+        return made[0]
+
+    people = TREE.append_column("sex", [["f", "m", "m"]]).append_column("n", [[90, 100, 110]])
+    budget = tt.Budget(epsilon=0.5, delta=1e-6)
+    released(tables, people, budget, call, more, neighboring="add_remove", count="n")
+    assert number.strip("`") in made[0].table("county", "sex", unbiased=True).column_names
