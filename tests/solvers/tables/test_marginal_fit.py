@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tallytree._solvers.tables import decided, integers
 from tallytree._solvers.tables import fit as marginal_fit
-from tallytree._solvers.tables import integers
 from tallytree._solvers.tables.fit import fit
 from tallytree._solvers.tables.linear import NoisyTable
 from tallytree._solvers.tables.marginals import Detail
@@ -137,7 +137,7 @@ def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch):
     totals = (2, up(cells, families)[2].sum(axis=1))
     for kept in (None, totals):
         one = fit(detail, families, measured, totals=kept, threads=1).leaves
-        for module in (marginal_fit, integers):
+        for module in (marginal_fit, decided, integers):
             monkeypatch.setattr(module, "CELLS_AT_ONCE", 60)
         np.testing.assert_array_equal(fit(detail, families, measured, totals=kept, threads=3).leaves, one)
         monkeypatch.undo()

@@ -179,9 +179,10 @@ class _Children:
         components = np.empty_like(self.tables)
 
         def work(part: slice) -> None:
-            own, children = self._own(part)
+            _, children = self._own(part)
             exact = None if self.totals is None else self.totals[children]
-            components[children] = downward(self.below, above[part], own, self.above, exact)
+            family = self.family[part.start : part.stop + 1]
+            components[children] = downward(self.below, above[part], family, self.above, exact)
             self.tables[children] = tables(self.below.lattice, components[children])
 
         self._each(work, self.tables.shape[1])
@@ -261,6 +262,8 @@ class _Children:
             )  # fmt: skip
 
         self._each(work, width)
+        for each in (self.own, self.errors):
+            each[:, place] *= ~self.zero[place]
         for pair in range(int(sums.begin[k]), int(sums.begin[k + 1])):
             if not np.isfinite(sums.slack[pair]):  # what was free is the sum of this table
                 freed, cells = lattice.known[sums.table[pair]], lattice.known[k]
