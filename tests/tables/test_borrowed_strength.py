@@ -167,3 +167,14 @@ def test_no_cell_is_further_off_on_average_than_2_standard_deviations_more(shape
         assert (off[True] - off[False]).max() <= 2 * s
     assert squared[True] < 0.7 * squared[False]
     assert 0.9 < np.sqrt(said / squared[True]) < 1.15
+
+
+def test_without_pooling_numbers_are_those_of_earlier_versions():
+    """Numbers of version 0.42 on the same noise."""
+    rng = RNG(1)
+    families = [np.array([0, 4]), np.arange(0, 41, 10)]
+    cells = rng.poisson(rng.gamma(0.4, 20, (40, len(SHARE))))
+    found = fit(DETAIL, families, measured(rng, cells, families, 8.0), pooled=False, threads=1).leaves
+    assert found[0].tolist() == [0, 46, 8, 0, 4, 0, 15, 10, 1, 0, 86, 12]
+    assert found[1].tolist() == [0, 1, 13, 7, 1, 22, 0, 0, 7, 15, 6, 28]
+    assert (found * np.arange(1, found.size + 1).reshape(found.shape)).sum() == 1009986
