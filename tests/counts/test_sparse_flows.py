@@ -83,7 +83,7 @@ def test_intervals_of_listed_cells_hold_and_naive_ones_do_not(sparse, mode, pure
         naive.append((chosen["unbiased"] - chosen["true"]).abs() <= 1.645 * chosen["std_dev"])
         zeros.append(rows["true"] == 0)
     held, naive, zeros = (np.concatenate(each) for each in (held, naive, zeros))
-    assert 0.88 <= held.mean() <= 0.95
+    assert 0.88 <= held.mean() <= 0.97  # an interval also holds 0 where the number may well be 0
     assert held[zeros].mean() >= 0.85
     assert naive.mean() < 0.86
 

@@ -135,10 +135,10 @@ class Release(DerivedNumbers):
         `tail_std_dev`, the standard deviation of its error; with `alpha` also `tail_ci_lower` and `tail_ci_upper`.
 
         Then, where a fit or `tallytree.replicate_errors` knows them, `std_dev` (float64, of a number's error); of
-        tables `typical_error` (float64): the root mean square error that is expected of the published number, given
-        all published noisy numbers; and `ci_lower` and `ci_upper` (int64): an interval for the true number, which
-        misses it with probability `alpha`. It covers the privacy noise only; `docs/explanation/errors.md` says how
-        well.
+        tables, and of counts of a hierarchy, `typical_error` (float64): the root mean square error that is expected of
+        the published number, given all published noisy numbers; and `ci_lower` and `ci_upper` (int64): an interval for
+        the true number, which misses it with probability `alpha`. It covers the privacy noise only;
+        `docs/explanation/errors.md` says how well.
 
         Last comes `quality`, a verdict from typical_error ÷ number, or std_dev ÷ number where no typical error is
         known: `exact`, `reliable`, `with_care`, `unreliable`; or `not_distinguishable_from_0`, where the 90 % interval
