@@ -33,8 +33,8 @@ def judged(release: tt.Release, true: tt.Release) -> pd.DataFrame:
         shown = release.to_pandas(*table)
         number = "count" if "count" in shown else "groups"
         paths = [name for name in shown.columns if name in true.to_pandas(*table).columns and name != number]
-        paths = [name for name in paths if name not in ("std_dev", "ci_lower", "ci_upper", "quality", "tail_count",
-                                                        "tail_std_dev", "probability_zero")]  # fmt: skip
+        paths = [name for name in paths if name not in ("std_dev", "typical_error", "ci_lower", "ci_upper", "quality",
+                                                        "tail_count", "tail_std_dev", "probability_zero")]  # fmt: skip
         wanted = true.to_pandas(*table)[[*paths, number]].rename(columns={number: "true"})
         both = shown.merge(wanted, on=paths, how="left") if paths else shown.assign(true=wanted["true"].to_numpy())
         both["true"] = both["true"].fillna(0.0)
