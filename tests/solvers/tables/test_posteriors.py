@@ -1,11 +1,12 @@
 """Laws and posteriors keep their digits, and what is said of errors is never 0 where noise hides the truth."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
-from tallytree._solvers.laws import BEGIN, GRID, POWERS, WIDTH, learned_laws, posteriors
+from tallytree._solvers.laws import BEGIN, GRID, LOG_RANGE, POWERS, PRIOR, WIDTH, law, learned_laws, posteriors
 from tallytree._solvers.tables.fit import fit
 from tallytree._solvers.tables.linear import NoisyTable
 from tallytree._solvers.tables.marginals import Detail
@@ -119,6 +120,23 @@ def test_typical_errors_are_the_errors_found():
         stated.append((made.typical_errors[1, (1,)] ** 2).mean())
     assert np.sqrt(np.mean(found)) < 0.8 * 9.0  # pooled
     assert 0.9 < np.sqrt(np.mean(stated) / np.mean(found)) < 1.15
+
+
+def test_a_law_is_what_expectation_maximisation_by_brute_force_finds():
+    """The density of y in every part of the law, written out; 300 cells of several M and s."""
+    rng = RNG(9)
+    expected, s = rng.uniform(0.5, 80, 300), rng.uniform(2, 9, 300)
+    y = np.where(rng.random(300) < 0.9, expected, 700.0) + s * rng.normal(size=300)
+    middle = GRID * expected[:, None]
+    like = normal(y[:, None], middle, (s**2)[:, None] + middle + (WIDTH * middle) ** 2) * np.sqrt(2 * np.pi)
+    above_zero = np.array([0.5 * math.erfc(-z) for z in y / s / math.sqrt(2)])
+    outlier = math.sqrt(2 * np.pi) * above_zero / (LOG_RANGE * np.maximum(y, s))
+    like, weights = np.column_stack([like, outlier]), BEGIN
+    for _ in range(30):
+        share = weights * like
+        share /= share.sum(axis=1, keepdims=True)
+        weights = (share.sum(axis=0) + PRIOR * BEGIN) / (300 + PRIOR)
+    assert law(y, expected, s, 30) == pytest.approx(weights, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["as expected", "at 0 or 200"])
