@@ -161,7 +161,8 @@ def ends_of(table: pa.Table, alpha: float, errors: LevelErrors) -> tuple[IntArra
     if UNBIASED not in table.column_names:
         return interval(numbers, std_dev, alpha, errors)
     unbiased = table.column(UNBIASED).to_numpy()
-    lower, upper = interval(np.rint(unbiased).astype(np.int64), std_dev, alpha, LevelErrors())
+    middle = np.maximum(unbiased, -std_dev) if TYPICAL_ERROR in table.column_names else unbiased
+    lower, upper = interval(np.rint(middle).astype(np.int64), std_dev, alpha, LevelErrors())
     if LISTED_FROM in table.column_names:
         least = table.column(LISTED_FROM).to_numpy()
         chosen = np.flatnonzero(np.isfinite(least))

@@ -32,8 +32,9 @@ from tallytree._solvers.tables.variance import Table
 
 LEAST_AREAS = 8
 """A level with fewer areas is not pooled."""
-LEAST_VARIANCE = 1e-4
-"""No cell is held firmer than with this part of the variance of its estimate."""
+LEAST_VARIANCE, MOST_VARIANCE = 1e-4, 4.0
+"""No cell is held firmer than with this part of the variance of its estimate, and none gets more of what a column lacks
+than so many of its family do on average: an outlier, which others do not expect, would get nearly all of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,6 +253,8 @@ class _Children:
             )
             found = mean - held
             costs = np.maximum(variances + held**2, LEAST_VARIANCE * np.maximum(deviations[own][:, None], 0.01) ** 2)
+            usual = np.add.reduceat(costs, family[:-1]) / np.diff(family)[:, None]
+            costs = np.minimum(costs, MOST_VARIANCE * np.repeat(usual, np.diff(family), axis=0))
             self._nearest(k, family, self.tables[own], mean, costs, above.tables[part], sums)
             off = self.tables[own, place] - found
             variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
