@@ -32,8 +32,8 @@ class LeastSquares(TablesMechanism):
 
     Attributes:
         pooling: `"areas"`: each cell learns from all areas how far cells lie from what is expected of them, the table
-            of the area above scaled to the area's coarser tables. `"none"`: from its own measurements alone, as before
-            version 0.43. See `docs/explanation/borrowed-strength.md`.
+            of the area above scaled to the area's coarser tables. `"none"`: from its own measurements, and those that
+            are added up to it, alone. See `docs/explanation/borrowed-strength.md`.
 
     `std_dev` is that of the unbiased estimate, which is published beside each number and has the interval around it,
     with what rounding adds. Cells that are impossible are 0 and known exactly. What they tell of others is not in
