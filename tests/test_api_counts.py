@@ -29,8 +29,8 @@ def test_counts_at_every_level_with_next_to_no_noise(areas):
         "count": [50, 10, 0, 40],
     }
     text = pa.large_string()
-    assert release.table("county").schema.types == [text, text, pa.int64(), pa.float64(), text]
-    assert release.table("county").column_names[-2:] == ["std_dev", "quality"]
+    assert release.table("county").schema.types == [text, text, pa.int64(), pa.float64(), pa.float64(), text]
+    assert release.table("county").column_names[-3:] == ["std_dev", "typical_error", "quality"]
     assert release.to_pandas("state")["count"].tolist() == [60, 40]
 
 

@@ -28,7 +28,9 @@ def sparse(tree, **options):
 def each_node(release, level):
     """A table of the nodes of a level, every one its own area."""
     table = release.table(level)
-    paths = table.select([name for name in table.column_names if name not in ("count", "std_dev", "quality")])
+    paths = table.select(
+        [name for name in table.column_names if name not in ("count", "std_dev", "typical_error", "quality")]
+    )
     return paths.append_column("area", pa.array([str(i) for i in range(table.num_rows)]))
 
 
