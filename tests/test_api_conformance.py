@@ -67,7 +67,7 @@ def test_every_mechanism_conforms(areas, case, budget, neighboring):
     for above, here in itertools.pairwise(tables):
         assert (here[number] >= 0).all()
         assert here[number].dtype == np.int64
-        errors = ("std_dev", "tail_count", "tail_std_dev", "probability_zero", "quality")
+        errors = ("std_dev", "typical_error", "tail_count", "tail_std_dev", "probability_zero", "quality")
         shared = [column for column in above.columns if column not in (number, *errors)]
         if shared:
             summed = here.groupby(shared)[number].sum()

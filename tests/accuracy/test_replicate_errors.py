@@ -86,7 +86,7 @@ def nothing_private(monkeypatch):
 
 
 # Of errors, but `replicate_errors` makes its own.
-NOT_KEPT = ("std_dev", "ci_lower", "ci_upper", "probability_zero", "quality")
+NOT_KEPT = ("std_dev", "typical_error", "ci_lower", "ci_upper", "probability_zero", "quality")
 
 
 def without_errors(table):

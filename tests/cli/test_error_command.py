@@ -204,7 +204,7 @@ def test_csv_is_written_where_it_is_asked_for(folder, run):
     assert run("error", "plain", "--csv", "--out", "copy").exit_code == 0
     for place in ("plain", "copy"):
         heading = (folder / place / "tables/town.csv").read_text().splitlines()[0]
-        assert heading == '"state","town","count","std_dev","ci_lower","ci_upper","quality"'
+        assert heading == '"state","town","count","std_dev","typical_error","ci_lower","ci_upper","quality"'
     assert run("error", "copy", "--out", "without").exit_code == 0
     assert not list((folder / "without").rglob("*.csv"))
 
