@@ -58,7 +58,11 @@ def test_the_library_audits_tables_of_every_kind():
         assert {case.budget_split for case in own} == {None, "auto"}
         assert {len(case.tree.attributes) for case in own} == {2, 3}
     names = {case.name for case in CASES}
-    assert {"tables LeastSquares()", "tables LeastSquares() distinct", "tables LeastSquares() public_totals"} <= names
+    assert {
+        "tables LeastSquares(pooling='areas')",
+        "tables LeastSquares(pooling='areas') distinct",
+        "tables LeastSquares(pooling='areas') public_totals",
+    } <= names
     assert {case.statistic for case in library_cases(mechanism="LeastSquares")} == {"counts", "flows", "tables"}
 
 
@@ -68,7 +72,7 @@ def test_tables_pass_and_attain_what_they_state(neighboring):
     after = AFTER if neighboring == "add_remove" else [3, 1, 3, 1, 4, 1]
     result = tables(neighbor=after, neighboring=neighboring)
     assert result.passed
-    assert result.mechanism == "LeastSquares()"
+    assert result.mechanism == "LeastSquares(pooling='areas')"
     assert result.releases == 100
     assert result.exact_epsilon == 1
 

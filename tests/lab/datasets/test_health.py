@@ -106,7 +106,7 @@ def test_the_documented_example_runs_and_its_tables_are_those_of_the_spec(tmp_pa
     assert released.exit_code == 0, released.output
     loaded = tt.Release.load(out)
     assert loaded.levels == LEVELS
-    assert loaded.table("chapter").column_names == ["chapter", "count", "std_dev", "typical_error", "quality"]
+    assert loaded.table("chapter").column_names == ["chapter", "count", "std_dev", "quality"]
     assert np.sum(loaded.table("age_band")["count"].to_pylist()) == 20_000
 
 

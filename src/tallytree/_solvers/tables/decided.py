@@ -192,7 +192,12 @@ class _Children:
     def decided(self, pooled: bool) -> Decided:
         """All tables, the coarsest first."""
         _, cells = self.above.embedded(self.below.lattice)
-        above = Decided(*(each[:, cells] for each in (self.parents.tables, self.parents.own, self.parents.errors)))
+        above = Decided(
+            *(
+                np.ascontiguousarray(each[:, cells])
+                for each in (self.parents.tables, self.parents.own, self.parents.errors)
+            )
+        )
         lattice = self.below.lattice
         free = wanted_sums(lattice, self.std_devs, free=True)
         coarser, own = kept_coarser(lattice, free), own_variances(lattice, self.std_devs)
