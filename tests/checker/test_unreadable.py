@@ -65,9 +65,7 @@ def test_each_key_of_the_manifest_is_deleted_and_retyped(kind, saved, tmp_path):
     for number, way in enumerate(places(whole)):
         for value in ("gone", None, VALUES[number % len(VALUES)]):
             manifest = copy.deepcopy(whole)
-            place = manifest
-            for key in way[:-1]:
-                place = place[key]
+            place = of(manifest, way[:-1])
             if value == "gone":
                 del place[way[-1]]
             else:
