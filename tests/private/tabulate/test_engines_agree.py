@@ -67,6 +67,19 @@ REQUESTS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a refusal withholds is printed where a test fails: these records are nobody's."""
+
+    from tallytree._private.tabulate import spark_errors, spark_session
+
+    def printing(error: Exception, argument: str) -> BaseException:
+        print(error)
+        return spark_errors.refusal(error, argument)
+
+    monkeypatch.setattr(spark_session, "refusal", printing)
+
+
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_every_request_finds_the_same(spark: Any, request_: Any) -> None:
     table = drawn()
