@@ -169,8 +169,8 @@ def test_no_cell_is_further_off_on_average_than_2_standard_deviations_more(shape
     assert 0.9 < np.sqrt(said / squared[True]) < 1.15
 
 
-def test_without_pooling_numbers_are_those_of_earlier_versions():
-    """Numbers of version 0.42 on the same noise."""
+def test_without_pooling_numbers_are_those_before_there_was_pooling():
+    """Numbers that the fit published on the same noise before it could pool."""
     rng = RNG(1)
     families = [np.array([0, 4]), np.arange(0, 41, 10)]
     cells = rng.poisson(rng.gamma(0.4, 20, (40, len(SHARE))))

@@ -13,7 +13,7 @@ from tallytree._compute.arrays import IntArray
 from tallytree._measurements import Measures, Statistic
 from tallytree._solvers.tables.fit import fit
 from tallytree._solvers.tables.linear import NoisyTable
-from tallytree._validate import safe_text
+from tallytree._validate import choice
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
@@ -46,10 +46,9 @@ class LeastSquares(TablesMechanism):
         """Refuse what is no pooling.
 
         Raises:
-            ValueError: another text.
+            ValueError, TypeError: another value.
         """
-        if self.pooling not in ("areas", "none"):
-            raise ValueError(f"pooling: {safe_text(self.pooling)} must be 'areas' or 'none'")
+        choice(self.pooling, "pooling", ("areas", "none"))
 
     def reconcile(
         self,

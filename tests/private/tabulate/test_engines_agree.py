@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,12 @@ REQUESTS = {
 
 @pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a refusal withholds is printed where a test fails: these records are nobody's."""
+    """What a refusal withholds is logged, and shown where a test fails: these records are nobody's."""
 
     from tallytree._private.tabulate import spark_errors, spark_session
 
     def printing(error: Exception, argument: str) -> BaseException:
-        print(error)
+        logging.getLogger("withheld").error("%s", error)
         return spark_errors.refusal(error, argument)
 
     monkeypatch.setattr(spark_session, "refusal", printing)
