@@ -734,7 +734,7 @@ def check_fit(manifest: dict[str, Any], levels: list[Level], measured: list[Meas
         loud = (np.abs(noisy) > level.noise / 1000).any() or len(noisy) < 4
         findings.expect(loud or exact, f"{level.name}: less noise than is stated")
     most = 2 * cells + 12 * math.sqrt(cells) + (60 if gaussian else 250)
-    if by["name"] == "HistogramProjection":  # each level is fitted alone, so all levels follow the noisiest
+    if known and by["name"] == "HistogramProjection":  # each level is fitted alone, so all levels follow the noisiest
         most *= max(level.noise for level in known) / min(level.noise for level in known)
     for column, squares in away.items():
         findings.expect(squares <= most, f"{column}: squares of {squares} from the measurements, and {most} at most")
