@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.tables.coarse import wanted_sums
 from tallytree._solvers.tables.lattice import Lattice
 from tallytree._solvers.tables.marginals import Detail
 from tallytree._solvers.tables.pooling import (
     FITTED,
+    coarser_tables,
     expected_cells,
-    kept_coarser,
     own_parts,
     own_variances,
     reached_errors,
@@ -30,9 +29,9 @@ DETAILS = {
 
 
 def everything(detail):
-    """The lattice of all marginals, and the coarser tables of each, all of which are kept."""
+    """The lattice of all marginals, and the coarser tables of each."""
     lattice = Lattice.below(detail, detail.components)
-    return lattice, kept_coarser(lattice, wanted_sums(lattice, np.ones(len(lattice.known))))
+    return lattice, coarser_tables(lattice)
 
 
 def maps_to_coarser(lattice, k):
@@ -115,7 +114,7 @@ def test_where_nothing_is_learned_an_error_is_that_of_the_own_part_and_of_what_t
     """λ = 1, three attributes: the variances of the components add up to those of the table, by the projections."""
     lattice, coarser = everything(Detail.flat([2, 2, 3]))
     spread, rng = np.random.default_rng(2).gamma(1, 5, len(lattice.known)), np.random.default_rng(3)
-    parts = own_parts(lattice, coarser, spread[None])[0]
+    parts = own_parts(lattice, spread[None])[0]
     own, errors = np.zeros((1, int(lattice.rows.begin[-1]))), np.zeros((1, int(lattice.rows.begin[-1])))
     for k, marginal in enumerate(lattice.known):
         cells = np.diff(lattice.rows.begin)[k]

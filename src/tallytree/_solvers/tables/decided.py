@@ -14,7 +14,7 @@ import numpy as np
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree._compute.threads import side_by_side
-from tallytree._solvers.laws import learned_laws, posteriors
+from tallytree._solvers.laws import MOST_MOVED, learned_laws, posteriors
 from tallytree._solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_table, wanted_sums
 from tallytree._solvers.tables.integers import CELLS_AT_ONCE
 from tallytree._solvers.tables.lattice import Lattice
@@ -22,8 +22,8 @@ from tallytree._solvers.tables.linear import Level, downward, tables
 from tallytree._solvers.tables.marginals import Marginal
 from tallytree._solvers.tables.pooling import (
     Coarser,
+    coarser_tables,
     expected_cells,
-    kept_coarser,
     own_parts,
     own_variances,
     reached_errors,
@@ -35,6 +35,10 @@ LEAST_AREAS = 8
 LEAST_VARIANCE, MOST_VARIANCE = 1e-4, 4.0
 """No cell is held firmer than with this part of the variance of its estimate, and none gets more of what a column lacks
 than so many of its family do on average: an outlier, which others do not expect, would get nearly all of it."""
+LEAST_DEVIATION = 0.01
+"""A standard deviation counts as this at least, where a cell is to be held firmly."""
+FAR = 0.5
+"""A cell that is so much further from its estimate than `MOST_MOVED` standard deviations is held there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +204,8 @@ class _Children:
         )
         lattice = self.below.lattice
         free = wanted_sums(lattice, self.std_devs, free=True)
-        coarser, own = kept_coarser(lattice, free), own_variances(lattice, self.std_devs)
-        spread = own_parts(lattice, coarser, self.below.inverse(slice(0, len(self.tables))))
+        coarser, own = coarser_tables(lattice), own_variances(lattice, self.std_devs)
+        spread = own_parts(lattice, self.below.inverse(slice(0, len(self.tables))))
         for k in range(len(self.below.lattice.known)):
             place = self.below.lattice.places[self.below.lattice.known[k]]
             if k == 0 and self.totals is not None:
@@ -257,10 +261,14 @@ class _Children:
                 y[own], expected[own], deviations[own], laws.stratum, laws.weights, laws.guarded, mean, variances, held
             )
             found = mean - held
-            costs = np.maximum(variances + held**2, LEAST_VARIANCE * np.maximum(deviations[own][:, None], 0.01) ** 2)
+            firm = LEAST_VARIANCE * np.maximum(deviations[own, None], LEAST_DEVIATION) ** 2
+            costs = np.maximum(variances + held**2, firm)
             usual = np.add.reduceat(costs, family[:-1]) / np.diff(family)[:, None]
             costs = np.minimum(costs, MOST_VARIANCE * np.repeat(usual, np.diff(family), axis=0))
-            self._nearest(k, family, self.tables[own], mean, costs, above.tables[part], sums)
+            self._nearest(k, family, self.tables[own], mean.copy(), costs, above.tables[part], sums)
+            reach = MOST_MOVED * deviations[own, None]
+            ends = np.maximum(y[own] - reach, 0.0), np.maximum(y[own] + reach, 0.0)
+            self._hold(k, family, own, ends, firm, mean, costs, above.tables[part], sums)
             off = self.tables[own, place] - found
             variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
             np.maximum(variances, off**2, out=variances)
@@ -279,6 +287,36 @@ class _Children:
                     each[:, lattice.places[freed]] = lattice.whole.summed(each[:, place], freed, within=cells)
                 self.own[:, lattice.places[freed]] = 0.0
         return True
+
+    def _hold(
+        self,
+        k: int,
+        family: IntArray,
+        own: slice,
+        ends: tuple[FloatArray, FloatArray],
+        firm: FloatArray,
+        mean: FloatArray,
+        costs: FloatArray,
+        parents: FloatArray,
+        sums: CoarseSums,
+    ) -> None:
+        """Decide families again in which a cell has moved far from its estimate to meet its sums: it is held there.
+
+        Such a cell is an outlier. The others of its area expect a part of what it has, so it would pay for them.
+        """
+        place = self.below.lattice.places[self.below.lattice.known[k]]
+        found = self.tables[own, place]
+        held = np.clip(found, *ends)
+        far, counts = np.abs(found - held) > FAR, np.diff(family)
+        again = np.logical_or.reduceat(far.any(axis=1), family[:-1])
+        if not again.any():
+            return
+        rows = np.flatnonzero(np.repeat(again, counts))
+        mean = np.where(far[rows], held[rows], mean[rows])
+        costs = np.where(far[rows], firm[rows], costs[rows])
+        tables, families = self.tables[own][rows], np.concatenate([[0], np.cumsum(counts[again])])
+        self._nearest(k, families, tables, mean, costs, np.ascontiguousarray(parents[again]), sums)
+        self.tables[own.start + rows, place] = tables[:, place]
 
     def _nearest(
         self,

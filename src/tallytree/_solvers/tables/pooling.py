@@ -17,7 +17,6 @@ import numpy as np
 
 from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
 from tallytree._compute.kernels import kernel
-from tallytree._solvers.tables.coarse import CoarseSums
 from tallytree._solvers.tables.lattice import Lattice, Rows
 
 FITTING, FITTED = 10, 0.01
@@ -29,7 +28,7 @@ TINY = 1e-9
 
 
 class Coarser(NamedTuple):
-    """Tables that are coarser than each of K tables: `begin` (K + 1,), `table`, `maps_begin`, `maps`."""
+    """All tables that are coarser than each of K tables: `begin` (K + 1,), `table`, `maps_begin`, `maps`."""
 
     begin: IntArray
     table: IntArray
@@ -37,14 +36,12 @@ class Coarser(NamedTuple):
     maps: IntArray
 
 
-def kept_coarser(lattice: Lattice, sums: CoarseSums) -> Coarser:
-    """Of each table, all tables that are no finer than one whose sums it has to have, and the map of its cells."""
+def coarser_tables(lattice: Lattice) -> Coarser:
+    """Of each table, all tables that are coarser, and the map of its cells."""
     begin, table, maps_begin, maps, length = [0], [], [], [np.zeros(0, dtype=np.int64)], 0
     for k, marginal in enumerate(lattice.known):
-        pairs = range(int(sums.begin[k]), int(sums.begin[k + 1]))
-        kept = [lattice.known[sums.table[pair]] for pair in pairs if np.isfinite(sums.slack[pair])]
-        for other, coarser in enumerate(lattice.known):
-            if any(all(map(int.__le__, coarser, each)) for each in kept):
+        for other, coarser in enumerate(lattice.known[:k]):
+            if all(map(int.__le__, coarser, marginal)):
                 table.append(other)
                 maps_begin.append(length)
                 maps.append(lattice.whole.cell_of(coarser, within=marginal))
@@ -54,23 +51,16 @@ def kept_coarser(lattice: Lattice, sums: CoarseSums) -> Coarser:
     return Coarser(first, of, start, np.concatenate(maps))
 
 
-def own_parts(lattice: Lattice, coarser: Coarser, spread: FloatArray) -> FloatArray:
-    """The variance of a cell's own part, of all components that no kept table has: float64 (areas or 1, K).
+def own_parts(lattice: Lattice, spread: FloatArray) -> FloatArray:
+    """The variance of a cell's own part, the component that no coarser table has: float64 (areas or 1, K).
 
     Args:
         lattice: the marginals.
-        coarser: the tables that are kept for each.
         spread: (areas or 1, K), 1/π of each component.
     """
     ranks = dict(zip(lattice.whole.components, lattice.whole.dimensions(), strict=True))
-    found = np.zeros(spread.shape)
-    for k, marginal in enumerate(lattice.known):
-        kept = set(coarser.table[coarser.begin[k] : coarser.begin[k + 1]].tolist())
-        for other, component in enumerate(lattice.known):
-            if other not in kept and all(map(int.__le__, component, marginal)):
-                part = ranks[component] / lattice.whole.size(marginal) * lattice.mean_group[k]
-                found[:, k] += part * spread[:, other]
-    return found
+    part = [ranks[marginal] / lattice.whole.size(marginal) for marginal in lattice.known]
+    return np.asarray(part * lattice.mean_group * spread)
 
 
 def own_variances(lattice: Lattice, std_devs: FloatArray) -> FloatArray:
