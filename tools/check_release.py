@@ -443,8 +443,7 @@ def check_sum(statement: dict[str, Any], measured: list[Measured], findings: Fin
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
     """The least over α of αρ + (ln(1/δ) − ln α)/(α − 1) + ln(1 − 1/α) (Canonne, Kamath and Steinke 2020, Cor. 13)."""
-    best = 1 + math.sqrt(math.log(1 / delta) / rho)
-    order = 1 + (best - 1) * np.exp(np.linspace(-3, 3, 200_001))
+    order = 1 + math.sqrt(math.log(1 / delta) / rho) * np.exp(np.linspace(-3, 3, 200_001))
     values = order * rho + (math.log(1 / delta) - np.log(order)) / (order - 1) + np.log1p(-1 / order)
     return max(float(values.min()), 0.0)
 
