@@ -5,9 +5,8 @@
 It reads the folder, computes again what can be computed from it, and prints what does not agree (WRONG), what was not
 checked, and what no folder shows. It ends with 0 and "consistent with its statement", or with 1. It needs Python 3.11
 and NumPy; pyarrow reads files and groups rows, nothing else. Read it from top to bottom: 1. the shape of
-release.json, 2. files, columns, 3. the public tree, 4. sensitivities (docs/explanation/proofs.md), 5. noise,
-6. the sum: ε, ρ, or (ε, δ), by one of three accountings, or by a threshold's own conditions, 7. words, and the risk,
-which is no less than what the best attack finds, 8. numbers, which add up and are near the measurements, 9. the ledger.
+release.json, 2. files, columns, 3. the public tree, 4. sensitivities (docs/explanation/proofs.md), 5. noise, 6. the
+sum of what was spent, 7. words, and the risk, 8. numbers, against each other and the measurements, 9. the ledger.
 """
 
 from __future__ import annotations
@@ -90,14 +89,14 @@ def each(names: str, *kinds: Any) -> dict[str, tuple[Any, ...]]:
     return dict.fromkeys(names.split(), kinds)
 
 
-NONE, MANIFEST = type(None), each("levels", list) | each("format_version", int) | each("digest?", str)
-MANIFEST |= each("statement spec files tree?", dict)
+NONE, MANIFEST = type(None), each("levels", list) | each("format_version", int) | each("digest", str)
+MANIFEST |= each("statement spec files", dict)
 STATEMENT = {
-    **each("guarantee statistic unit_of_protection neighboring accounting noise_source counted? warning?", str),
+    **each("guarantee statistic unit_of_protection neighboring accounting noise_source counted warning?", str),
     **each("private seeded public_groups_kept? public_total_kept? measurements_kept?", bool),
     **each("constraint_violations? negative_numbers? fractional_numbers? mended? max_household_size?", int),
     **each("invariants notes levels broken_promises?", list) | each("max_contributions_enforced", bool, NONE),
-    **each("budget spent mechanism software release? risk? maximum? contributions? errors? part_of?", dict),
+    **each("budget spent mechanism software release risk? maximum? contributions? errors? part_of?", dict),
     **each("unmet? rounding? detail? description? reconciled?", dict) | each("ledger sparsity? unlisted?", dict, NONE),
     **each("max_contributions", int, NONE) | each("share_of_sizes?", float) | each("on_unknown", str, dict),
 }
@@ -129,16 +128,16 @@ def read_json(path: Path) -> Any:
 
 def check_shape(manifest: dict[str, Any], findings: Findings) -> bool:
     """The manifest, its statement, levels and files have the keys of a release, with values of their kinds."""
-    shape(manifest, MANIFEST, "release.json", findings)
     statement, statistic = manifest["statement"], manifest["statement"]["statistic"]
+    by_place = {} if statistic in ("contributions", "households") else each("tree", dict)
+    shape(manifest, MANIFEST | by_place, "release.json", findings)
+    right = 4 if statistic == "households" or "detail" in statement else 3
+    findings.same("format_version", manifest["format_version"], right)
     shape(statement, STATEMENT, "statement", findings)
     for level in statement["levels"]:
         shape(level, LEVEL | (MEASURED if level["measured"] is True else {}), "statement.levels", findings)
     for name, facts in manifest["files"].items():
         shape(facts, each("rows", int) | each("sha256 level?", str), f"files: {name}", findings)
-    needed = ["counted", "digest", "release"] + ["tree"] * (statistic not in ("contributions", "households"))
-    found = sorted({*needed, "tree"} & (manifest.keys() | statement.keys()))
-    findings.same("release.json: keys, which an early tallytree did not write", found, needed)
     findings.expect(statistic in NUMBERS, f"statistic: {statistic!r} is none")
     findings.same("spec: statistic", manifest["spec"].get("statistic"), statistic)
     findings.same("levels", [level["level"] for level in statement["levels"]], [*dict.fromkeys(manifest["levels"])])
@@ -268,14 +267,12 @@ class Tree:
         """Whether a row names what the hierarchies lack; with `nulls` it may name a node above, null in the rest."""
         for own, known in self.paths(columns):
             found = pc.replace_substring_regex(joined(table, own), "(\x1f?\x00)+$", "") if nulls else joined(table, own)
-            inside = pc.is_in(found, pa.concat_arrays(known if nulls else known[-1:]))
-            if not pc.all(inside, min_count=0).as_py():
+            if not pc.all(pc.is_in(found, pa.concat_arrays(known if nulls else known[-1:])), min_count=0).as_py():
                 return True
         return False
 
 
 # --- 4. Sensitivities ---
-
 MOVES: dict[str, Any] = {
     # All m records lie in one cell, or have one rank: Lemmas 1 and 14.
     **dict.fromkeys(("counts", "stable_counts", "persons_by_rank"), lambda sides, m, z, n: ((sides, m),)),
@@ -446,8 +443,7 @@ def check_sum(statement: dict[str, Any], measured: list[Measured], findings: Fin
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
     """The least over α of αρ + (ln(1/δ) − ln α)/(α − 1) + ln(1 − 1/α) (Canonne, Kamath and Steinke 2020, Cor. 13)."""
-    best = 1 + math.sqrt(math.log(1 / delta) / rho)
-    order = 1 + (best - 1) * np.exp(np.linspace(-3, 3, 200_001))
+    order = 1 + math.sqrt(math.log(1 / delta) / rho) * np.exp(np.linspace(-3, 3, 200_001))
     values = order * rho + (math.log(1 / delta) - np.log(order)) / (order - 1) + np.log1p(-1 / order)
     return max(float(values.min()), 0.0)
 
@@ -485,8 +481,7 @@ def sum_of_cells(gaussian: bool, scale: float, by: int, cells: int) -> tuple[np.
     weights = np.exp(-(x**2) / (2 * scale**2) if gaussian else -np.abs(x) / scale)
     weights /= weights.sum()
     if not gaussian:
-        steps = np.rint((np.abs(x + by) - np.abs(x) + by) / 2).astype(np.int64)
-        weights = np.bincount(steps, weights)
+        weights = np.bincount(np.rint((np.abs(x + by) - np.abs(x) + by) / 2).astype(np.int64), weights)
     size = cells * (len(weights) - 1) + 1
     together = np.fft.irfft(np.fft.rfft(weights, size) ** cells, size) if cells > 1 else weights
     together = np.maximum(together, 0.0)
@@ -759,8 +754,7 @@ def cells_of(level: Level, column: str, manifest: dict[str, Any], findings: Find
     if statistic != "histogram":
         cells = cells[:, ::-1].cumsum(axis=1)[:, ::-1]
     if statistic == "persons_by_rank":
-        beyond = np.bincount(places, level.numbers("persons") - size * values, rows + 1)[:rows]
-        cells = np.column_stack([cells, beyond])
+        cells = np.column_stack([cells, np.bincount(places, level.numbers("persons") - size * values, rows + 1)[:rows]])
     return cells[:, int(len(level.noisy) == rows * (width - 1)) :].ravel()  # the first is a public number of groups
 
 

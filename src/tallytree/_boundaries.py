@@ -242,10 +242,10 @@ def kept_boundaries(folder: str | Path, hierarchies: Mapping[str, Hierarchy]) ->
         file = Path(folder) / KEPT / f"{file_stem(level)}.parquet"
         if level in hierarchy.columns and file.is_file():
             frame, depth = _read(file, level), hierarchy.levels.index(level)
-            # An earlier tallytree named an area by its label alone.
-            path = [*hierarchy.path_columns(depth)] if level in frame.columns else None
+            path = hierarchy.path_columns(depth)
             with suppress(ValueError):
-                found[level] = _met(frame, hierarchy, depth, path or _code_columns(frame, hierarchy, depth, "label"))
+                if {*path} <= {*frame.columns}:
+                    found[level] = _met(frame, hierarchy, depth, path)
     return found
 
 

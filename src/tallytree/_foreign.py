@@ -138,7 +138,7 @@ def import_code(statement: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the import fails, or it is no mechanism.
     """
-    code = (statement.get("mechanism") or {}).get("code")
+    code = statement["mechanism"].get("code")
     if code is not None:
         imported_class(str(code), Mechanism)
 

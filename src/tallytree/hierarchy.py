@@ -284,15 +284,9 @@ class Hierarchy:
         return self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
 
 
-def stored_level(given: str, known: Iterable[str], root: str = ROOT) -> str:
-    """The stored name of a level that somebody names: `"total"` is the root.
-
-    Args:
-        given: the name.
-        known: the names of the levels, or tables; of a release of before, one may be `"total"`, and then it is meant.
-        root: the name of the root.
-    """
-    return root if given == TOTAL and TOTAL not in known else given
+def stored_level(given: str, root: str = ROOT) -> str:
+    """The stored name of a level that somebody names: `"total"` is the root, whose name is `root`."""
+    return root if given == TOTAL else given
 
 
 def decoded(table: pa.Table) -> pa.Table:

@@ -1,5 +1,7 @@
 """The errors of released tables: from replicates, and from the fit; in memory and from a folder."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -181,15 +183,15 @@ def test_a_statement_that_lists_other_tables_is_refused(change, message):
 def test_another_product_is_refused(tmp_path):
     release = tt.Release.load(tables().save(tmp_path / "out"))
     with pytest.raises(TypeError, match=r"hierarchy: Hierarchy must be the tallytree\.Product without an order"):
-        tt.replicate_errors(release, 10, hierarchy=AREAS)
+        tt.replicate_errors(replace(release, _tree=AREAS), 10)
     ordered = tt.Product({"area": AREAS, "sex": SEXES}, order=["area", "area", "sex"])
     with pytest.raises(TypeError, match=r"hierarchy: Product must be the tallytree\.Product without an order"):
-        tt.replicate_errors(release, 10, hierarchy=ordered)
+        tt.replicate_errors(replace(release, _tree=ordered), 10)
     other = tt.Product({"area": AREAS, "sex": tt.Hierarchy.from_values("sex", ["f", "u"])})
     with pytest.raises(ValueError, match="hierarchy: it has no node state='A', county='x', sex='m' at the level"):
-        tt.replicate_errors(release, 10, hierarchy=other)
+        tt.replicate_errors(replace(release, _tree=other), 10)
     swapped = tt.Product({"area": AREAS, "sex": tt.Hierarchy.from_values("sex", ["m", "f"])})
-    same = tt.replicate_errors(release, 10, hierarchy=swapped)  # cells are found by their labels
+    same = tt.replicate_errors(replace(release, _tree=swapped), 10)  # cells are found by their labels
     assert same.table("sex").drop_columns(["std_dev", "ci_lower", "ci_upper"]) == release.table("sex").drop_columns(
         ["std_dev", "typical_error"]
     )

@@ -296,7 +296,6 @@ def one_leaf_more(forged):
 
 def of_format_version_1(forged):
     forged.manifest["format_version"] = 1
-    del forged.manifest["digest"]
     del forged.statement["risk"]
 
 
@@ -376,7 +375,7 @@ OF_THE_ISSUE = [
 ]  # fmt: skip
 COUNTY = ("levels", -1)
 FURTHER = [
-    ("of format version 1", PURE, of_format_version_1, "which an early tallytree did not write"),
+    ("of format version 1", PURE, of_format_version_1, "format_version: 1, and not 3"),
     ("a column of true counts", PURE, a_column_of_true_counts, "has the columns"),
     ("a column more in a CSV", PURE, a_column_more_in_a_csv, "county.csv has other rows"),
     ("a link out of the folder", PURE, a_link_out_of_the_folder, "or it is a link"),

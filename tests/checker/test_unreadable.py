@@ -20,7 +20,7 @@ FREE = {"software", "options", "description", "errors", "sparsity", "unlisted", 
         "broken_promises"}  # fmt: skip
 """Parts that the checker does not compare with anything, but for a few keys in them."""
 UNSAID = {
-    "asked", "at_most", "columns", "constraint_violations", "dataset", "folder", "format_version",
+    "asked", "at_most", "columns", "constraint_violations", "dataset", "folder",
     "fractional_numbers", "id", "kind", "ledger", "level", "margin", "max_household_size", "mended", "name",
     "noise_source", "period", "period_is", "plan", "public_groups_kept", "public_total_kept", "recorded",
     "release", "revises", "rows", "run", "share_of_sizes",

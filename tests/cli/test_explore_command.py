@@ -53,12 +53,6 @@ def test_what_is_no_release_is_refused(folder, tmp_path, refusal, monkeypatch, o
     assert not (tmp_path / "page").exists()
 
 
-def test_a_folder_without_its_hierarchies_is_refused(folder, tmp_path, refusal, monkeypatch):
-    monkeypatch.setattr("tallytree.release.view.release_view.ReleaseView.sides", ())
-    message = refusal("explore", folder, "--static", tmp_path / "out", code=ExitCode.INPUT)
-    assert message.startswith(f"folder: '{folder}' was written by an earlier tallytree without its hierarchies")
-
-
 def boundaries(place, *labels):
     """A file of shapes, a triangle for each label."""
     shape = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}

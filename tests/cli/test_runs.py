@@ -186,7 +186,7 @@ def test_a_folder_with_something_else_is_no_finished_run_and_what_was_paid_is_ke
 
     def loaded(_):
         if error is None:
-            return Release({}, {}, {}, {}, None)  # one without an id
+            return Release({"release": {"id": "of another"}}, {}, {}, {}, None)
         raise error
 
     monkeypatch.setattr(Output, "loaded", loaded)

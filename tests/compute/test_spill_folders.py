@@ -177,14 +177,6 @@ def test_other_names_are_left_alone(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_rows_of_an_earlier_tallytree_are_named_and_left(tmp_path, caplog):
-    folder = leftover(tmp_path, "tallytree-ab12_xyz")
-    remove_leftovers(tmp_path)
-    assert f"if no run uses it, remove it with: rm -r {folder}" in caplog.text
-    assert (folder / ROWS).exists()
-    assert "NAME-1" not in caplog.text
-
-
 def test_a_place_that_does_not_exist_has_no_leftovers(tmp_path):
     remove_leftovers(tmp_path / "nothing")
 

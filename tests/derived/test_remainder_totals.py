@@ -1,5 +1,6 @@
 """Totals of releases with rows that say how much is not listed."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_what_cannot_be_summed_is_refused(tmp_path):
         columns={"origin": SIDES["origin"], "destination": SIDES["destination"]},
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"release: the .* has a row that is about no node of the hierarchy"):
-        partly_listed(rho=50.0, table=trips(pairs=144)).total(areas, hierarchy=product)
+        replace(partly_listed(rho=50.0, table=trips(pairs=144)), _tree=product).total(areas)
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ import math
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -72,6 +71,12 @@ def group_sizes(**changes: Any) -> Any:
     return tt.release_group_sizes(**{**given, "group": "household", "max_group_size": 9, "seed": 1, **changes})
 
 
+def people_by_records() -> Any:
+    tree = tt.Hierarchy.from_table(PUBLIC, ["state", "county"])
+    given = {"neighboring": "add_remove", "person": "household", "at_most": 9, "seed": 1}
+    return tt.release_contributions(HOUSEHOLDS, tree, tt.Budget(epsilon=1), **given)
+
+
 def top_down_bound(**changes: Any) -> Any:
     tree = tt.Hierarchy.from_table(PUBLIC, ["state", "county"])
     return top_down_error_bound(**{"tree": tree, "budget": tt.Budget(rho=1), "neighboring": "change_one", **changes})
@@ -99,7 +104,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "write_report": lambda **changes: write_report(**{"release": counts(), **changes}),
     "plot.sizes": lambda **changes: counts().plot.sizes(**changes),
     "plot.flows": lambda **changes: counts().plot.flows(**changes),
-    "table": lambda **changes: replace(counts(), _tree=None).table("county", **changes),
+    "table": lambda **changes: people_by_records().table("contributions", **changes),
     "export": lambda **changes: export(**{"release": counts(), "to": "csv", "out": "out", **changes}),
     "given_values": given_values,
     "save": lambda **changes: counts().save(**changes),

@@ -19,10 +19,4 @@ def rewrite(folder, change, *, files=()):
     for name in files:
         manifest["files"][name]["sha256"] = sha256(folder / name)
     change(manifest)
-    text = manifest_text(manifest) if manifest.get("format_version") in (2, 3, 4) else json.dumps(manifest)
-    (folder / "release.json").write_text(text, encoding="utf-8")
-
-
-def as_format_1(folder):
-    """Make a folder as tallytree wrote it before format version 2."""
-    rewrite(folder, lambda manifest: manifest.update(format_version=1))
+    (folder / "release.json").write_text(manifest_text(manifest), encoding="utf-8")

@@ -104,7 +104,7 @@ def test_labels_of_any_number_are_written_once_a_row_group(tmp_path):
 
 
 def test_tables_without_dictionaries_are_read(release, tmp_path):
-    """As an earlier tallytree wrote large ones, and other programs write any."""
+    """As Parquet writes them where a dictionary would be too large."""
     wanted = release.table("o_county")
     pq.write_table(wanted, tmp_path / "plain.parquet", use_dictionary=False)
     pq.write_table(wanted, tmp_path / "first.parquet", dictionary_pagesize_limit=3, write_batch_size=2)

@@ -1,8 +1,5 @@
 """Verdicts of published numbers, where readers get them."""
 
-import json
-import shutil
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -135,37 +132,6 @@ def test_suppressed_numbers_are_null_with_all_that_tells_them_and_keep_their_ver
     assert 0 < made["count"].null_count < made.num_rows
 
 
-def test_a_level_may_not_be_named_quality_but_early_folders_with_one_are_read(release, tmp_path):
+def test_a_level_may_not_be_named_quality():
     with pytest.raises(ValueError, match="'Quality' is a column of the published tables; rename the level"):
         tt.Hierarchy.from_table(pa.table({"Quality": ["a"]}), ["Quality"])
-    early = early_folder(release, tmp_path)
-    made = tt.Release.load(early)
-    assert made.tree.levels == ("all", "region", "quality")
-    table = made.table("quality", alpha=0.1)
-    assert table["quality"].to_pylist() == list("ABCDE")
-    assert table["count"].equals(release.table("town")["count"])
-    assert made.table("region")["quality"].to_pylist() == release.table("region")["quality"].to_pylist()
-    found = made.total(pa.table({"region": ["N"]}))
-    assert found["quality"].to_pylist() == release.total(pa.table({"region": ["N"]}))["quality"].to_pylist()
-
-
-def early_folder(release, tmp_path):
-    """The folder of the release as an earlier tallytree would have written it with a level `quality`."""
-    from tallytree.release.files import sha256
-    from tallytree.release.manifest import manifest_text
-
-    release.save(tmp_path / "now")
-    early = shutil.copytree(tmp_path / "now", tmp_path / "early")
-    (early / "release.json").unlink()
-    manifest = json.loads((tmp_path / "now/release.json").read_text().replace('"town"', '"quality"').replace(
-        "/town.parquet", "/quality.parquet"))  # fmt: skip
-    for kind in ("tables", "measurements"):
-        (early / kind / "town.parquet").rename(early / kind / "quality.parquet")
-    for name, about in manifest["files"].items():
-        table = pq.read_table(early / name)
-        names = ["quality" if column == "town" else column for column in table.column_names]
-        pq.write_table(table.rename_columns(names), early / name)
-        about["sha256"] = sha256(early / name)
-    manifest.pop("digest", None)
-    (early / "release.json").write_text(manifest_text(manifest))
-    return early

@@ -168,7 +168,7 @@ def interrupted(pair, suffix, name):
     return left, whole
 
 
-@pytest.mark.parametrize(("suffix", "name"), [("partial", "earlier"), ("earlier", ""), ("old", ""), ("partial", "")])
+@pytest.mark.parametrize(("suffix", "name"), [("partial", "earlier"), ("earlier", ""), ("partial", "")])
 def test_what_a_killed_run_left_whole_is_named_with_the_remedy(pair, suffix, name):
     left, whole = interrupted(pair, suffix, name)
     keep, remove = f"mv {shlex.quote(str(whole))} OTHER-NAME", f"rm -r {shlex.quote(str(left))}"
@@ -187,7 +187,7 @@ def test_what_a_killed_run_left_half_made_is_named_when_the_folder_is_made(areas
     left = tmp_path / ".out.ab12_xyz.partial"
     (left / "tables").mkdir(parents=True)
     (tmp_path / ".out.x.ab12_xyz.partial").mkdir()  # of a folder `out.x`
-    (tmp_path / ".out.ab12_xyz.old").symlink_to("/")
+    (tmp_path / ".out.ab12_xyz.earlier").symlink_to("/")
     with pytest.warns(UserWarning, match="was left by a run that was killed") as caught:
         releases.counts(areas).save(tmp_path / "out")
     (message,) = [str(each.message) for each in caught]

@@ -40,7 +40,7 @@ def verdict(*given_, **more):
 
 
 class WithoutErrors(tt.tables.LeastSquares):
-    """What an earlier tallytree published: tables without typical errors."""
+    """Tables without typical errors, as mechanisms from outside may publish."""
 
     def reconcile(self, *given_):
         return dataclasses.replace(super().reconcile(*given_), typical_errors={})

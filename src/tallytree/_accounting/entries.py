@@ -104,7 +104,7 @@ class Entry(Posting):
         number: its number in the ledger.
         recorded_at: when, in UTC, as 2025-12-31T23:59:59Z.
         state: `"started"` or `"finished"`; both are spent.
-        release_id: 32 random hex digits, which its folder has too; None of an entry from before there were any.
+        release_id: 32 random hex digits, which its folder has too.
         statistics: 64 hex digits, a digest of the statistics that is keyed by the publisher's secret; None without one.
         position: its place among all events of the ledger.
         version: the version of tallytree that recorded it.
@@ -115,7 +115,7 @@ class Entry(Posting):
     number: int
     recorded_at: str
     state: State
-    release_id: str | None
+    release_id: str
     statistics: str | None
     position: int
     version: str

@@ -70,7 +70,6 @@ def replicate_errors(
     replicates: int = DEFAULT_REPLICATES,
     *,
     alpha: float = 0.1,
-    hierarchy: Hierarchy | Product | None = None,
     seed: int | None = None,
     progress: bool = False,
 ) -> Release:
@@ -84,7 +83,6 @@ def replicate_errors(
         release: a release, or the folder of a saved one.
         replicates: how many; from 10 to 10,000. The time is that of as many releases, without reading records.
         alpha: intervals are to miss the true number with this probability.
-        hierarchy: the public tree, for a folder that was written without it.
         seed: makes the replicates reproducible, for tests; by default their noise is the operating system's entropy. Do
             not use the seed of a seeded release: its noise would not come out again, since replicates derive their keys
             under another label, but neither is it needed.
@@ -118,7 +116,7 @@ def replicate_errors(
     if statistic not in STATISTICS:
         raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(STATISTICS)}")
     refuse_remainders(found.statement, "release", NO_REPLICATES)
-    view = ReleaseView(found, hierarchy)
+    view = ReleaseView(found)
     tree = view.cells
     if isinstance(tree, TableLayout) and tree.impossible is not None:
         raise ValueError(
@@ -304,18 +302,18 @@ def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:
             "release: its households by size were fitted to the persons of the same release, and replicates of that "
             "are not made; its tables have the std_dev of every number, and mean of the whole release the mean size"
         )
-    stated = statement.get("mechanism")
-    name = stated.get("name") if isinstance(stated, Mapping) else None
-    if isinstance(stated, Mapping) and isinstance(stated.get("code"), str):
+    stated = statement["mechanism"]
+    name = stated["name"]
+    if isinstance(stated.get("code"), str):
         return _mechanism_from_outside(stated["code"], stated.get("options"), kind)
-    chosen = getattr(package, name) if isinstance(name, str) and name in package.__all__ else None
+    chosen = getattr(package, name) if name in package.__all__ else None
     if not (isinstance(chosen, type) and is_dataclass(chosen) and issubclass(chosen, kind)):
         raise ValueError(
             f"release: its mechanism is {name!r}, which is not among {package.__name__}'s; use the tallytree that made "
             "the release, or a later one"
         )
     try:
-        return chosen(**stated["options"])  # type: ignore[index]
+        return chosen(**stated["options"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"release: its mechanism {name} does not take the options that its statement has ({error}); use the "

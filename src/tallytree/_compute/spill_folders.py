@@ -14,8 +14,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import re
-import shlex
 import shutil
 import tempfile
 import weakref
@@ -29,8 +27,6 @@ from tallytree._compute.locked_folders import try_lock
 logger = logging.getLogger(__name__)
 
 PREFIX = "tallytree-spill-"
-_WITHOUT_LOCK = re.compile(r"tallytree-[a-z0-9_]{8}")
-"""The folders of an earlier tallytree, which held no lock: whether their run lives cannot be known."""
 _LOCK = "lock"
 _MODE = 0o700
 _ATTEMPTS = 20
@@ -174,8 +170,6 @@ def remove_leftovers(above: Path) -> None:
             with suppress(OSError):
                 if name.startswith(PREFIX):
                     _remove_if_dead(handle, name, above)
-                elif _WITHOUT_LOCK.fullmatch(name):
-                    _name_if_spilled(handle, name, above)
     finally:
         os.close(handle)
 
@@ -216,19 +210,3 @@ def _remove_entry(folder: int, entry: str) -> None:
         os.unlink(entry, dir_fd=folder)
     except (IsADirectoryError, PermissionError):
         shutil.rmtree(entry, dir_fd=folder)
-
-
-def _name_if_spilled(above: int, name: str, place: Path) -> None:
-    folder = _open_own_folder(above, name)
-    if folder is None:
-        return
-    try:
-        spilled = any(entry.startswith("duckdb_temp") for entry in os.listdir(folder))  # noqa: PTH208
-    finally:
-        os.close(folder)
-    if spilled:
-        logger.warning(
-            "%s holds private rows of a run of an earlier tallytree; if no run uses it, remove it with: rm -r %s",
-            place / name,
-            shlex.quote(str(place / name)),
-        )

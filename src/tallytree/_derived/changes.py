@@ -124,7 +124,7 @@ def refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
     seen: dict[Any, str] = {}
     for release, name in zip(releases, names, strict=True):
         statement = release.statement
-        made = (statement.get("release") or {}).get("id") or repr({k: v for k, v in statement.items() if k != "errors"})
+        made = statement["release"]["id"]
         if made in seen:
             raise ValueError(
                 f"{name}: it is the same release as {seen[made]} (or has its seed), with the same noise; give releases "
@@ -165,7 +165,7 @@ def _level(view: ReleaseView, names: Sequence[str]) -> str:
         place = view.layout.place(table_of(view.layout.product, names, "table"))
         found = None if place is None else view.levels[place]
     else:
-        named = stored_level(names[0], view.levels, view.levels[0]) if len(names) == 1 else None
+        named = stored_level(names[0], view.levels[0]) if len(names) == 1 else None
         found = named if named in view.levels else None
     if found is None:
         known = "; ".join(", ".join(each) or TOTAL for each in view.release.tables)

@@ -34,8 +34,7 @@ from tallytree._derived.table_totals import (
 )
 from tallytree._methods import method_of_release
 from tallytree._validate import safe_text
-from tallytree.hierarchy import ROOT, TOTAL, Hierarchy
-from tallytree.product import Product
+from tallytree.hierarchy import ROOT, TOTAL
 from tallytree.release import Release
 from tallytree.release.intervals import checked_alpha, quantile
 from tallytree.release.view.release_view import ReleaseView
@@ -51,11 +50,10 @@ def mean_of(
     where: Mapping[str, Any] | None,
     alpha: float,
     replicates: int | None,
-    hierarchy: Hierarchy | Product | None,
     seed: int | None,
 ) -> pa.Table:
     """`Release.mean`, which documents the arguments."""
-    view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
+    view, level_alpha = ReleaseView(release), checked_alpha(alpha)
     require_statistic("mean", view.statistic)
     if _is_of_sizes(view, attribute, values, where):
         return mean_size(view, level, level_alpha, replicates, seed)
@@ -90,11 +88,10 @@ def quantile_of(
     where: Mapping[str, Any] | None,
     alpha: float,
     replicates: int | None,
-    hierarchy: Hierarchy | Product | None,
     seed: int | None,
 ) -> pa.Table:
     """`Release.quantile`, which documents the arguments."""
-    view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
+    view, level_alpha = ReleaseView(release), checked_alpha(alpha)
     require_statistic("quantile", view.statistic)
     share = checked_share(q)
     if _is_of_sizes(view, attribute, values, where):

@@ -15,7 +15,6 @@ from tallytree._accuracy.replicate_errors import (
     stated_plan,
 )
 from tallytree._compute.arrays import FloatArray, NumberArray
-from tallytree._progress import step_progress
 from tallytree._stages import stage
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.view.release_view import ReleaseView
@@ -63,8 +62,6 @@ def second_moments(
     numbers: Callable[[list[Cells]], FloatArray],
     rounds: int,
     seed: int | None,
-    *,
-    progress: bool = False,
 ) -> FloatArray:
     """The mean products of the errors of numbers, bias included: float64 (k, k, n).
 
@@ -75,7 +72,6 @@ def second_moments(
         numbers: from the cells of all levels, root first: k numbers of n things, float64 (k, n).
         rounds: how many replicates.
         seed: makes them reproducible.
-        progress: show a progress bar on standard error.
     """
     truth = numbers(replicated.truths())
     found = np.zeros((len(truth), *truth.shape))
@@ -85,8 +81,7 @@ def second_moments(
         missed = (numbers(made) - numbers(true) for true, made in chain)
     else:
         missed = (numbers(made) - truth for made in replicated.run(fresh_sources(rounds, seed)))
-    with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
+    with stage("replicate"):
         for each in missed:
             found += each[:, None] * each[None]
-            done()
     return found / rounds

@@ -37,8 +37,6 @@ from tallytree._derived.totals import (
 )
 from tallytree._methods import method_of_release
 from tallytree._validate import integer
-from tallytree.hierarchy import Hierarchy
-from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import checked_alpha, stated_rounding
 from tallytree.release.statement import own_mechanism
@@ -56,12 +54,11 @@ def ratio_between(
     by: str | None = None,
     alpha: float = 0.1,
     replicates: int | None = None,
-    hierarchy: Hierarchy | Product | None = None,
     seed: int | None = None,
 ) -> pa.Table:
     """`Release.ratio`, which documents the arguments."""
     level_alpha = checked_alpha(alpha)
-    view = ReleaseView(release, hierarchy)
+    view = ReleaseView(release)
     require_statistic("ratio", view.statistic)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")

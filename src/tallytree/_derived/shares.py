@@ -27,8 +27,7 @@ from tallytree._methods import method_of_release
 from tallytree._solvers.tables.nested import nested_covariances
 from tallytree._solvers.tables.variance import std_devs
 from tallytree._validate import integer, safe_text
-from tallytree.hierarchy import ROOT, Hierarchy, stored_level
-from tallytree.product import Product
+from tallytree.hierarchy import ROOT, stored_level
 from tallytree.release import Release
 from tallytree.release.intervals import UNBIASED, checked_alpha, stated_rounding
 from tallytree.release.statement import own_mechanism
@@ -63,12 +62,11 @@ def share_of(
     within: Any = (),
     alpha: float = 0.1,
     replicates: int | None = None,
-    hierarchy: Hierarchy | Product | None = None,
     seed: int | None = None,
 ) -> pa.Table:
     """`Release.share`, which documents the arguments."""
     level_alpha = checked_alpha(alpha)
-    view = ReleaseView(release, hierarchy)
+    view = ReleaseView(release)
     require_statistic("share", view.statistic)
     rounds = None if replicates is None else checked_replicates(replicates)
     fixed = None if seed is None else integer(seed, "seed")
@@ -178,7 +176,7 @@ def _of_counts(view: ReleaseView, level: str, within: Sequence[str], rounds: int
         )
     tree = view.known_tree
     depth = view.levels.index(level)
-    within = [stored_level(name, view.levels, view.levels[0]) for name in within]
+    within = [stored_level(name, view.levels[0]) for name in within]
     if len(within) > 1 or (within and within[0] not in view.levels):
         raise ValueError(f"within: {within!r} must be one of the levels {', '.join(view.levels)}")
     above = view.levels.index(within[0]) if within else 0

@@ -53,7 +53,7 @@ class ListedSizes:
         Raises:
             ValueError: there is no such level.
         """
-        level = stored_level(level, view.levels, view.levels[0])
+        level = stored_level(level, view.levels[0])
         if level not in view.levels:
             raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(view.levels)}")
         depth = view.levels.index(level)

@@ -336,7 +336,7 @@ def _members(areas: SummedAreas | None, refined: int, number: int) -> tuple[IntA
 def unbiased_table(view: ReleaseView, depth: int) -> FloatArray | None:
     """The unbiased estimate of every cell of a table, float64 (areas, cells of an area), as published or measured.
 
-    None for a release without such estimates: an earlier tallytree wrote it, or its errors are those of replicates.
+    None for a release without such estimates: its errors are those of replicates, or its mechanism has none.
 
     Raises:
         ValueError: the release has them, but not all cells are listed, and its measurements are not whole.

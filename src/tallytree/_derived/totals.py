@@ -33,7 +33,6 @@ from tallytree._derived.table_totals import totals_of_tables
 from tallytree._methods import method_of_release
 from tallytree._validate import integer
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import (
     LISTED_FROM,
@@ -75,13 +74,12 @@ def total_of(
     where: Mapping[str, Any] | None = None,
     alpha: float = 0.1,
     replicates: int | None = None,
-    hierarchy: Hierarchy | Product | None = None,
     seed: int | None = None,
     progress: bool = False,
     thresholds: QualityThresholds = STANDARD,
 ) -> pa.Table:
     """`Release.total`, which documents the arguments."""
-    view, level_alpha = ReleaseView(release, hierarchy), checked_alpha(alpha)
+    view, level_alpha = ReleaseView(release), checked_alpha(alpha)
     made = totals(view, table, by=by, where=where, replicates=replicates, seed=seed, progress=progress)
     return made.judged(level_alpha, thresholds)
 

@@ -95,8 +95,8 @@ def total_of(
 
 def _refuse_revised(several: Sequence[Release], names: Sequence[str]) -> None:
     """Refuse a release beside the one that takes its place: both are of the same records."""
-    made = [release.statement.get("release") or {} for release in several]
-    place_of = {each["id"]: name for each, name in zip(made, names, strict=True) if each.get("id")}
+    made = [release.statement["release"] for release in several]
+    place_of = {each["id"]: name for each, name in zip(made, names, strict=True)}
     for each, name in zip(made, names, strict=True):
         earlier = place_of.get((each.get("revises") or {}).get("id"))
         if earlier is not None:

@@ -201,7 +201,7 @@ def _numbers(rows: pa.Table) -> Part:
             found[_SHORT[name]] = rows.column(name).to_pylist()
     if "households_std_dev" in rows.column_names:
         found["all_reach"] = reach_of_households(rows, ALPHA).tolist()
-    if QUALITY in rows.column_names and "std_dev" in rows.column_names:
+    if QUALITY in rows.column_names:
         verdict = rows.column(QUALITY).cast(pa.string())
         found["quality"] = pc.index_in(verdict, pa.array(QUALITIES)).to_pylist()
     return found
@@ -237,7 +237,7 @@ _NODE = "number of the node"
 def _publisher(statement: Mapping[str, Any]) -> str:
     """Who publishes the release, of which period, how final it is and whom to ask, as far as that is known."""
     said = description_of(statement)
-    period = (statement.get("release") or {}).get("period")
+    period = statement["release"].get("period")
     found = (
         f"Published by {said['publisher']}" if "publisher" in said else "",
         f"period {period}" if period else "",

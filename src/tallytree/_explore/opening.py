@@ -11,7 +11,7 @@ from tallytree._explore.writing import REPORT, write_page
 from tallytree.release.described import description_of
 from tallytree.release.files import require_writable, whole_folder
 from tallytree.release.households_release import part_folders
-from tallytree.release.manifest import CONTRIBUTIONS, MANIFEST
+from tallytree.release.manifest import MANIFEST
 from tallytree.release.release import Release
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import hierarchies_by_level
@@ -36,11 +36,6 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
     source = part_folders(folder.absolute())[0]
     before = _stamp(source)
     view = ReleaseView(Release.load(source))
-    if not view.sides and view.statistic != CONTRIBUTIONS:
-        raise ValueError(
-            f"folder: {str(source)!r} was written by an earlier tallytree without its hierarchies, which are needed "
-            "here; release it again, or read its tables by tallytree.Release.load"
-        )
     hierarchies = hierarchies_by_level(view.tree)
     shapes = kept_boundaries(source, hierarchies) | boundaries_of(boundaries, hierarchies, code=code)
     report = source / REPORT

@@ -17,7 +17,6 @@ from tallytree.release.described import description_of
 from tallytree.release.intervals import COVERS, NUMBERS, TYPICAL_ERROR
 from tallytree.release.quality import TELLS_THE_NUMBER
 from tallytree.release.remainders import lists_remainders
-from tallytree.release.view.release_view import path_columns
 
 NO_LICENCE = "The licence of the data is for the publisher to state."
 NOTHING_MISSING = "No cell is missing: every row has a value in every column."
@@ -87,9 +86,8 @@ def described_columns(
     alpha = (errors or {}).get("alpha") if alpha is None else alpha
     texts = _texts(unit, alpha)
     made = []
-    paths = path_columns(schema.empty_table())
     for field in schema:
-        if field.name == QUALITY and field.name not in paths:
+        if field.name == QUALITY:
             empty = lists_remainders(statement)
             meaning = f"{_VERDICT} Empty: the error is not known." if empty else _VERDICT
             made.append(Column(QUALITY, "string", "verdict or empty" if empty else "verdict", "", meaning))
@@ -191,7 +189,7 @@ def table_text(
 def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a reader must know of the release: headings, and a sentence or more for each."""
     invariants = "; ".join(statement["invariants"]) or "none"
-    release = statement.get("release") or {}
+    release = statement["release"]
     said = description_of(statement) | {"period": release.get("period")}
     told = ("Publisher", "publisher"), ("Contact", "contact"), ("Status of the numbers", "status"), ("Period", "period")
     facts = [
@@ -208,8 +206,7 @@ def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     if risk:
         facts.append(("Risk", str(risk)))
     facts += [("Note", str(note)) for note in statement["notes"]]
-    if release.get("id"):
-        facts.append(("Release", str(release["id"])))
+    facts.append(("Release", str(release["id"])))
     mechanism = statement["mechanism"]["name"]
     facts.append(("Made by", f"tallytree {statement['software'].get('tallytree', '')}, mechanism {mechanism}"))
     facts.append(("Licence", NO_LICENCE))

@@ -52,17 +52,8 @@ def write_sdmx_files(tables: Sequence[ExportedTable], folder: Path, *, agency: s
         tables: what to write.
         folder: where to, an empty folder.
         agency: the id of the agency that publishes.
-
-    Raises:
-        ValueError: the folder of the release has no tree.
     """
-    sides = tables[0].sides
-    if not sides and any(table.paths for table in tables):
-        raise ValueError(
-            "to: 'sdmx' needs the public hierarchy, which the folder of this release does not have (an earlier "
-            "tallytree wrote it); export to csv, or make the release again"
-        )
-    codes = [SideCodes(side, lists_remainders(tables[0].statement)) for side in sides]
+    codes = [SideCodes(side, lists_remainders(tables[0].statement)) for side in tables[0].sides]
     flows: dict[str, Flow] = {}
     files, columns = {}, {}
     for table in tables:

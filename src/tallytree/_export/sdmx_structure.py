@@ -104,7 +104,7 @@ class Flow:
         ]
         keys = [column for column in table.columns if column.name in ("size", "records_from")]
         dimensions += [Dimension(each.name.upper(), each.name, None, each.description) for each in keys]
-        period = table.statement.get("release", {}).get("period")
+        period = table.statement["release"].get("period")
         if period is not None:
             said = "The days that the records are about."
             dimensions.append(Dimension("TIME_PERIOD", "", None, said, time_period(Period.parse(period))))

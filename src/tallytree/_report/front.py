@@ -113,7 +113,7 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
     """
     statement = view.statement
     said = {key: name(text, 200) for key, text in description_of(statement).items() if isinstance(text, str)}
-    which = statement.get("release") or {}
+    which = statement["release"]
     number, error = _in_all(view)
     noun = name(counted_noun(statement))
     bars = [_bar(each, noun) for each in errors if each.usable is not None]
@@ -194,7 +194,7 @@ def _left_out(statement: Mapping[str, Any]) -> str:
     """Which records are not in the numbers; empty where none was left out, or the publisher says that none is."""
     places = "areas or categories" if statement["statistic"] == "tables" else "areas"
     outside = [f"the {places}"] if statement["on_unknown"] == "drop" else []
-    if (statement.get("release") or {}).get("period_is") == CHECKED:
+    if statement["release"].get("period_is") == CHECKED:
         outside.append("the period")
     if not outside:
         return ""

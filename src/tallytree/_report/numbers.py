@@ -26,7 +26,6 @@ from tallytree._report.reading import ALPHA, has_groups, is_small, root_labels, 
 from tallytree._report.size_pictures import cumulative_picture, sizes_picture
 from tallytree._report.wording import name
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import Product
 from tallytree.release.counted_unit import counted_noun
 from tallytree.release.intervals import LevelErrors, with_intervals
 from tallytree.release.view.release_view import PublishedTable, ReleaseView, path_columns
@@ -100,8 +99,7 @@ def people_picture(table: pa.Table) -> Picture:
 
 def _flows(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
     found: list[Picture | None] = [flows_picture(view)]
-    sided = view.statistic == "flows" and isinstance(view.tree, Product)
-    if sided:
+    if view.statistic == "flows":
         found += [_flow_map(view, shapes) for shapes in boundaries.values()][:2]
         pairs = [level for level in view.levels if is_small(view, level) and all(flow_sides(view, level))]
     else:
@@ -116,7 +114,7 @@ def _flows(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pict
 def _ways(view: ReleaseView, level: str) -> pa.Table:
     """A small level with one column for the path: of flows, from where to where by the sides' own labels."""
     table = small_table(view, level)
-    if view.statistic != "flows" or not isinstance(view.tree, Product):
+    if view.statistic != "flows":
         return table
     return _cells(table, flow_sides(view, level), " → ")
 
@@ -143,9 +141,9 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
             found.append(pyramid_picture(view, table, groups, sides))
             continue
         title = f"{_many(view)} by {' and '.join(name(side[-1]) for side in groups)}"
-        side = next((each for each in view.sides if groups[0][-1] in each.columns), None)
-        shapes = boundaries.get(side.hierarchy.levels[side.depth(len(groups[0]))]) if side is not None else None
-        if side and shapes and shapes.fits(side.hierarchy) and len(groups) == 1 and not mapped:
+        side = next(each for each in view.sides if groups[0][-1] in each.columns)
+        shapes = boundaries.get(side.hierarchy.levels[side.depth(len(groups[0]))])
+        if shapes and shapes.fits(side.hierarchy) and len(groups) == 1 and not mapped:
             mapped = True
             nodes = side.nodes([table.column(column) for column in groups[0]], table.num_rows)
             found.append(map_picture(shapes, table, nodes, "count", unit_of(view)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -274,7 +273,7 @@ def flow_sides(view: ReleaseView, level: str) -> tuple[list[str], list[str]]:
 
 def flows_picture(view: ReleaseView, level: str | None = None) -> Picture | None:
     """The matrix of origins and destinations at a level; by default the finest that fits into a picture."""
-    if view.statistic != "flows" or not isinstance(view.tree, Product):
+    if view.statistic != "flows":
         return None
     given = [level] if level is not None else [*view.levels][::-1]
     for each in given:
@@ -289,9 +288,9 @@ def flows_picture(view: ReleaseView, level: str | None = None) -> Picture | None
     return None
 
 
-def side_size(view: ReleaseView, columns: Sequence[str]) -> float:
-    """How many nodes an attribute has at a level, which its path columns name; infinite where no tree says it."""
-    return next((side.size(len(columns)) for side in view.sides if columns[-1] in side.columns), math.inf)
+def side_size(view: ReleaseView, columns: Sequence[str]) -> int:
+    """How many nodes an attribute has at a level, which its path columns name."""
+    return next(side.size(len(columns)) for side in view.sides if columns[-1] in side.columns)
 
 
 def side_order(view: ReleaseView, columns: Sequence[str]) -> list[str] | None:

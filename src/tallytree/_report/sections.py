@@ -75,7 +75,7 @@ def all_sections(
 
 def _appendix(release: Release) -> ReportSection:
     statement, spec = release.statement, release.spec
-    which = statement.get("release") or {}
+    which = statement["release"]
     ledger = statement.get("ledger") or {}
     mechanism = statement["mechanism"]
     private = {"records": "records", "trips": "trips"}
@@ -91,7 +91,7 @@ def _appendix(release: Release) -> ReportSection:
         ("Records outside the hierarchy", unknown_records(statement)),
         ("Data set in the ledger", name(ledger.get("dataset", "none: no ledger was used"))),
         ("Run", name(which.get("run") or "without a name")),
-        ("Release id", name(which.get("id", "none"))),
+        ("Release id", name(which["id"])),
         *_of_time(which),
         ("Made with", f"tallytree {name(software.get('tallytree', '?'))}"),
     ]
@@ -387,12 +387,12 @@ def _checks(checks: Sequence[Check]) -> ReportSection:
 
 
 def _use(release: Release, folder: str) -> ReportSection:
-    which = (release.statement.get("release") or {}).get("id", "")
+    which = release.statement["release"]["id"]
     software = release.statement.get("software") or {}
     made = name(software.get("tallytree", ""))
     level = release.levels[0 if release.statement["statistic"] == "tables" else -1]
     said = description_of(release.statement)
-    period = period_words((release.statement.get("release") or {}).get("period"))
+    period = period_words(release.statement["release"].get("period"))
     named = ". ".join(name(each, 200) for each in (said.get("publisher"), said.get("title") or folder, period) if each)
     cite = (
         f"{named}. Differentially private release {which[:12]}, made with tallytree {made}. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +80,7 @@ def finished_run(
     release = output.loaded()
     run, dataset, name = checked_run(run), checked_name(dataset), repr(os.fspath(output.folder))
     about = release.statement.get("ledger") or {}
-    found = (release.statement["statistic"], _made(release).get("run"), about.get("dataset"))
+    found = (release.statement["statistic"], release.statement["release"].get("run"), about.get("dataset"))
     if found != (statistic, run, dataset) or not release.statement["private"]:
         raise ValueError(
             f"folder: {name} holds another release than {statistic} of the run {run!r} of this data set; choose "
@@ -141,12 +141,7 @@ def _last_revision(entry: Entry, entries: Sequence[Entry]) -> Entry:
 
 def _entry_of(release: Release, entries: Sequence[Entry]) -> Entry | None:
     """The entry of a saved release, as this run under this plan; None where there is none."""
-    made, about = _made(release), release.statement.get("ledger") or {}
+    made, about = release.statement["release"], release.statement.get("ledger") or {}
     wanted = (made.get("id"), about.get("dataset"), made.get("run"), made.get("plan"))
     found = (each for each in entries if (each.release_id, each.dataset, each.run, each.plan) == wanted)
-    return None if made.get("id") is None else next(found, None)
-
-
-def _made(release: Release) -> Mapping[str, Any]:
-    """Which release it says it is."""
-    return release.statement.get("release") or {}
+    return next(found, None)

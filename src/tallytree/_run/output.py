@@ -95,10 +95,10 @@ class Output:
         if self.if_exists != "skip":
             return False
         try:
-            held = self.loaded().statement.get("release")
+            held = self.loaded().statement["release"]
         except (OSError, MemoryError, ValueError, pa.ArrowException):  # it holds something else, or cannot be read
             return False
-        return held is not None and held == release.statement.get("release")
+        return bool(held == release.statement["release"])
 
     def loaded(self) -> Release:
         """The release in the folder.

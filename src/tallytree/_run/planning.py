@@ -65,7 +65,7 @@ def noise_plan(
     )
     split = terms.budget_split
     if isinstance(split, Mapping):
-        named = [stored_level(level, statistics, tree.levels[0]) for level in split]
+        named = [stored_level(level, tree.levels[0]) for level in split]
         if len(set(named)) < len(named):
             raise ValueError("budget_split: it has two weights for the total; give one")
         split = dict(zip(named, split.values(), strict=True))

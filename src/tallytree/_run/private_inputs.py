@@ -52,6 +52,6 @@ def inputs_since(entry: Entry, now: KeyedDigest | None) -> InputsSince:
         entry: of the release.
         now: gives the digest of the files as they are now; None where it is not known.
     """
-    if entry.inputs is None or entry.release_id is None or now is None:
+    if entry.inputs is None or now is None:
         return "not known"
     return "same" if now(entry.release_id) == entry.inputs else "changed"

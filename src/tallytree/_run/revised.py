@@ -32,7 +32,7 @@ class Revised:
         """The release in a folder.
 
         Raises:
-            ValueError: there is none, it is damaged, it is from before releases had ids, or it is a part of another.
+            ValueError: there is none, it is damaged, or it is a part of another.
         """
         try:
             release = Release.load(folder)
@@ -44,10 +44,7 @@ class Revised:
                 f"revises: {name!r} is a part of a release of persons and households, and is revised with the other "
                 "part; give the folder of the whole release"
             )
-        release_id = (release.statement.get("release") or {}).get("id")
-        if release_id is None:
-            raise ValueError(f"revises: the release in {name!r} has no id, so it cannot be named; leave revises out")
-        return cls(release, str(release_id), name)
+        return cls(release, release.statement["release"]["id"], name)
 
     @property
     def stated(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ def refuse_other_shape(planned: Planned[Any, Any]) -> None:
     for what, before, now in (
         ("statistic", earlier["statistic"], planned.statement["statistic"]),
         ("levels", ", ".join(_levels(earlier)), ", ".join(_levels(planned.statement))),
-        ("period", _period(earlier.get("release", {}).get("period")), _period(planned.arguments.days)),
+        ("period", _period(earlier["release"].get("period")), _period(planned.arguments.days)),
     ):
         if before != now:
             raise ValueError(

@@ -60,6 +60,11 @@ def _time(value: Any) -> bool:
     return isinstance(value, str) and _TIME.fullmatch(value) is not None
 
 
+def _nothing(_: Any) -> bool:
+    """Of a fact that every ledger of this format has, and that is null in each."""
+    return False
+
+
 def _yes_or_no(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -101,7 +106,7 @@ _APPROVAL = dict.fromkeys(("approved_by", "reason", "ticket"), _may(_text))
 _RECORDED = {"at": _must(_time), "version": _must(_text)}
 
 FACTS: dict[str, dict[str, Fact]] = {
-    "ledger": {**_RECORDED, "strict": _must(_yes_or_no), "made_from_format": _may(_count)},
+    "ledger": {**_RECORDED, "strict": _must(_yes_or_no), "made_from_format": _may(_nothing)},
     "strict": {**_RECORDED, "strict": _must(_yes_or_no), **_APPROVAL},
     "dataset": {
         **_RECORDED,
@@ -121,7 +126,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         **_RECORDED,
         "dataset": _must(_name),
         "number": _must(_count),
-        "release_id": _may(_hex),
+        "release_id": _must(_hex),
         "run": _may(_run),
         "plan": _may(_hex),
         "statistics": _may(_hex),
@@ -137,12 +142,12 @@ FACTS: dict[str, dict[str, Fact]] = {
         "inputs": _may(_hex),
     },
     "inputs": {"at": _must(_time), "number": _must(_count), "inputs": _must(_hex)},
-    "finish": {"at": _may(_time), "number": _must(_count)},
+    "finish": {"at": _must(_time), "number": _must(_count)},
 }
 """Of every kind of event, its facts and what each of them may be."""
 
 LATER = frozenset({"period", "window", "revises", "parts", "inputs"})
-"""Facts that are written only where they are known: events of before there were any do not have them."""
+"""Facts that are written only where they are known."""
 
 
 def event_text(kind: str, **facts: Any) -> bytes:

@@ -90,7 +90,7 @@ def recorded_posting(
     posting = _checked(posting)
     earlier = books.of_run(posting.dataset, posting.run, posting.plan)
     before = made_before(earlier, posting, statistics, on_changed)
-    if before is not None and before.release_id is not None:
+    if before is not None:
         now = None if inputs is None else _hex_digest(inputs(before.release_id), "inputs")
         new = [] if now in (None, before.inputs) else [event_text("inputs", number=before.number, inputs=now)]
         return Recorded(before.number, before.release_id, again=True), new

@@ -41,7 +41,7 @@ def made_before(
         ValueError: an entry of the same plan spent something else, which one plan cannot.
     """
     last = _repeatable(earlier, posting, on_changed)
-    if last is None or statistics is None or last.release_id is None:
+    if last is None or statistics is None:
         return None
     return last if last.statistics == statistics(last.release_id) else None
 

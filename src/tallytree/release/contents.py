@@ -144,18 +144,16 @@ def _check_people(place: Path, manifest: Mapping[str, Any], name: str, number: s
 def _check_detail(place: Path, manifest: Mapping[str, Any], name: str) -> None:
     """Refuse a file of the cells that all tables are sums of that has not the columns of every table, and a number."""
     schema, _ = _opened(place, manifest, name)
-    sides = manifest.get("tree", {}).get("attributes", [])
+    sides = manifest["tree"].get("attributes", [])
     paths = [column for side in sides for column in _down_to(side["columns"], schema.names)]
-    tables = [column for depth in range(len(manifest["levels"])) for column in _path_columns(manifest, depth) or ()]
+    tables = [column for depth in range(len(manifest["levels"])) for column in _path_columns(manifest, depth)]
     whole = _has_columns(schema, paths, ("count",)) and schema.field("count").type == pa.int64()
     if not whole or not set(tables) <= set(paths):
         raise ValueError(_other_columns(place / name))
 
 
 def _check_hierarchies(place: Path, manifest: Mapping[str, Any]) -> None:
-    tree = manifest.get("tree")
-    if tree is None:
-        return
+    tree = manifest["tree"]
     sides = [tree] if tree["kind"] == "hierarchy" else tree["attributes"]
     leaves = []
     for side in sides:
@@ -195,14 +193,12 @@ def _other_columns(path: Path) -> str:
 
 
 def _lists_every_node(manifest: Mapping[str, Any], statistic: str) -> bool:
-    return "tree" in manifest and manifest["tree"]["kind"] == "hierarchy" and statistic != "group_sizes"
+    return manifest["tree"]["kind"] == "hierarchy" and statistic != "group_sizes"
 
 
-def _path_columns(manifest: Mapping[str, Any], depth: int) -> Sequence[str] | None:
-    """The path columns of a level; None where the folder does not describe its tree."""
-    tree = manifest.get("tree")
-    if tree is None:
-        return None
+def _path_columns(manifest: Mapping[str, Any], depth: int) -> Sequence[str]:
+    """The path columns of a level."""
+    tree = manifest["tree"]
     if tree["kind"] == "hierarchy":
         root_added = len(tree["levels"]) < len(manifest["levels"])
         return list(tree["levels"][: depth + (0 if root_added else 1)])
@@ -219,13 +215,11 @@ def _down_to(columns: Sequence[str], named: Sequence[str]) -> Sequence[str]:
     return columns[: max(depths, default=0)]
 
 
-def _has_columns(schema: pa.Schema, paths: Sequence[str] | None, numbers: Sequence[str]) -> bool:
+def _has_columns(schema: pa.Schema, paths: Sequence[str], numbers: Sequence[str]) -> bool:
     """Whether a file has exactly the path columns, as text, and after them the columns of numbers."""
-    names = list(schema.names)
-    split = len(names) - len(numbers)
-    if split < 0 or names[split:] != list(numbers) or (paths is not None and names[:split] != list(paths)):
+    if schema.names != [*paths, *numbers]:
         return False
-    wanted = [*["text"] * split, *(_TYPES[name] for name in numbers)]
+    wanted = [*["text"] * len(paths), *(_TYPES[name] for name in numbers)]
     return all(_is(kind, field.type) for kind, field in zip(wanted, schema, strict=True))
 
 

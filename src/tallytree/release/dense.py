@@ -47,10 +47,10 @@ def dense_table(
         spec: of the release.
 
     Raises:
-        ValueError: more cells than `MOST_CELLS`; a release without its tree, or of contributions alone.
+        ValueError: more cells than `MOST_CELLS`; people by their number of records, or what is listed in part.
     """
-    if statement["statistic"] == "contributions" or tree is None:
-        raise ValueError("dense: this release has no tree, so its cells cannot be listed; use dense=False")
+    if tree is None:
+        raise ValueError("dense: people by their number of records have no tree with cells to list; use dense=False")
     refuse_remainders(statement, "dense", "a cell without a row is not 0; use dense=False")
     levels, place = _levels(tree, depth, statement)
     first, last = _sizes(statement, spec)

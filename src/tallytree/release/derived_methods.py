@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from tallytree._methods import registered_method
 from tallytree.hierarchy import TOTAL
-
-if TYPE_CHECKING:
-    from tallytree.hierarchy import Hierarchy
-    from tallytree.product import Product
 
 
 class DerivedNumbers(ABC):
@@ -32,7 +28,6 @@ class DerivedNumbers(ABC):
         within: str | tuple[str, ...] = (),
         alpha: float = 0.1,
         replicates: int | None = None,
-        hierarchy: Hierarchy | Product | None = None,
         seed: int | None = None,
     ) -> pa.Table:
         """Every number of a level, or of a table, as a share of the number that it is a part of, with its error.
@@ -48,7 +43,6 @@ class DerivedNumbers(ABC):
             alpha: intervals are to miss the true share with this probability.
             replicates: of counts, estimate the errors from so many replicates. By default exact errors are used where
                 there are any, and else as many replicates as the release's own errors are from, or 50.
-            hierarchy: the public tree, for a folder that was written without it.
             seed: makes the replicates reproducible, for tests.
 
         Returns:
@@ -61,7 +55,7 @@ class DerivedNumbers(ABC):
             TypeError: an argument of the wrong kind.
         """
         options: dict[str, Any] = {"within": within, "alpha": alpha, "replicates": replicates, "seed": seed}
-        return registered_method("share")(self, self._name(level), **options, hierarchy=hierarchy)
+        return registered_method("share")(self, self._name(level), **options)
 
     def ratio(
         self,
@@ -72,7 +66,6 @@ class DerivedNumbers(ABC):
         by: str | None = None,
         alpha: float = 0.1,
         replicates: int | None = None,
-        hierarchy: Hierarchy | Product | None = None,
         seed: int | None = None,
     ) -> pa.Table:
         """The ratio of two sums of published numbers, with its error.
@@ -89,7 +82,6 @@ class DerivedNumbers(ABC):
                 `areas` it may also be a level: one ratio for each of its nodes.
             alpha: intervals are to miss the true ratio with this probability.
             replicates: of counts, estimate the errors from so many replicates; by default as in `share`.
-            hierarchy: the public tree, for a folder that was written without it.
             seed: makes the replicates reproducible, for tests.
 
         Returns:
@@ -102,7 +94,7 @@ class DerivedNumbers(ABC):
             TypeError: an argument of the wrong kind.
         """
         options: dict[str, Any] = {"areas": areas, "by": by, "alpha": alpha, "replicates": replicates, "seed": seed}
-        return registered_method("ratio")(self, numerator, denominator, **options, hierarchy=hierarchy)
+        return registered_method("ratio")(self, numerator, denominator, **options)
 
     def mean(
         self,
@@ -113,7 +105,6 @@ class DerivedNumbers(ABC):
         where: Mapping[str, Any] | None = None,
         alpha: float = 0.1,
         replicates: int | None = None,
-        hierarchy: Hierarchy | Product | None = None,
         seed: int | None = None,
     ) -> pa.Table:
         """The mean size of groups, or the mean of a numeric attribute of tables, in every area of a level.
@@ -126,7 +117,6 @@ class DerivedNumbers(ABC):
             where: of tables, a condition on other attributes, as in `total`.
             alpha: intervals are to miss the true mean with this probability.
             replicates: of group sizes, from how many replicates the errors are; by default as in `share`.
-            hierarchy: the public tree, for a folder that was written without it.
             seed: makes the replicates reproducible, for tests.
 
         Returns:
@@ -139,7 +129,7 @@ class DerivedNumbers(ABC):
         """
         options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
         options |= {"replicates": replicates, "seed": seed}
-        return registered_method("mean")(self, level, **options, hierarchy=hierarchy)
+        return registered_method("mean")(self, level, **options)
 
     def quantile(
         self,
@@ -151,7 +141,6 @@ class DerivedNumbers(ABC):
         where: Mapping[str, Any] | None = None,
         alpha: float = 0.1,
         replicates: int | None = None,
-        hierarchy: Hierarchy | Product | None = None,
         seed: int | None = None,
     ) -> pa.Table:
         """A quantile of the sizes of groups, or of a numeric attribute of tables, in every area of a level.
@@ -167,7 +156,6 @@ class DerivedNumbers(ABC):
             where: as in `mean`.
             alpha: intervals are to miss the true quantile with this probability.
             replicates: as in `mean`.
-            hierarchy: the public tree, for a folder that was written without it.
             seed: makes the replicates reproducible, for tests.
 
         Returns:
@@ -180,7 +168,7 @@ class DerivedNumbers(ABC):
         """
         options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
         options |= {"replicates": replicates, "seed": seed}
-        return registered_method("quantile")(self, level, q, **options, hierarchy=hierarchy)
+        return registered_method("quantile")(self, level, q, **options)
 
     def records(self, *, dictionaries: bool = False, seed: int | None = None) -> pa.RecordBatchReader:
         """Made-up records that give every published number back, exactly, when they are counted.

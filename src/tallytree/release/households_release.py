@@ -1,6 +1,6 @@
 """`HouseholdsRelease`: persons and households that agree, in two parts that are releases themselves.
 
-On disk a folder (the format version is that of every release):
+On disk a folder (format version 4):
 
     release.json     statement of both parts, spec, checksums of the parts' release.json; written last
     persons/         the tables of persons, as any release of tables

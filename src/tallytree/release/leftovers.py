@@ -1,7 +1,7 @@
 """Folders beside a release that killed runs left: found, and described in one sentence with the remedy.
 
-A release is built in `.NAME.xxxxxxxx.partial`, and one that is replaced is renamed to `.NAME.xxxxxxxx.earlier` or
-`.old` before it is removed. A process that is killed leaves these. They hold published numbers only.
+A release is built in `.NAME.xxxxxxxx.partial`, and one that is replaced is renamed to `.NAME.xxxxxxxx.earlier`
+before it is removed. A process that is killed leaves these. They hold published numbers only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tallytree._compute.locked_folders import is_locked
 from tallytree.release.manifest import MANIFEST
 
-SUFFIXES = (".partial", ".earlier", ".old")
+SUFFIXES = (".partial", ".earlier")
 
 
 def leftovers_of(target: Path) -> list[Path]:

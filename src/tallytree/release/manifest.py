@@ -1,8 +1,7 @@
 """`release.json`: what a folder must say to be a complete release, and how its files are named.
 
-Since format version 2, `digest` covers the whole manifest, and the manifest has the checksum of every other file. So a
-folder that was damaged, or edited in one place, is refused. A digest is not a signature: whoever can write to the
-folder can compute it again.
+`digest` covers the whole manifest, and the manifest has the checksum of every other file. So a folder that was damaged,
+or edited in one place, is refused. A digest is not a signature: whoever can write to the folder can compute it again.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-FORMAT_VERSION, WITHOUT_DETAIL = 4, 3
-"""The latest format, which has the detail of tables, and that of folders without it."""
+FORMATS = WITHOUT_DETAIL, FORMAT_VERSION = 3, 4
+"""The formats that are written and read: that of folders without a detail of tables, and that of all others."""
 MANIFEST = "release.json"
 REPORT = "report.html"
 """The report on the other files; not one of those that the manifest names."""
@@ -85,9 +84,10 @@ def read_manifest(place: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         raise ValueError(f"folder: {str(place)!r} is not a complete release; it has no readable {MANIFEST}") from None
     version = manifest.get("format_version") if isinstance(manifest, dict) else None
-    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+    if type(version) is not int or version not in FORMATS:
         raise ValueError(
-            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads 1 to {FORMAT_VERSION}"
+            f"folder: {str(place)!r} has format version {version!r}; this tallytree reads "
+            f"{' and '.join(map(str, FORMATS))}; read it with the version that wrote it, or make the release again"
         )
     missing = _missing_from(manifest)
     if missing:
@@ -127,10 +127,11 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
     for key, kind in kinds.items():
         if not isinstance(manifest.get(key), kind):
             return repr(key)
-    levels, files = manifest["levels"], manifest["files"]
+    levels, files, statistic = manifest["levels"], manifest["files"], manifest["statement"].get("statistic")
+    if statistic not in (CONTRIBUTIONS, HOUSEHOLDS) and not isinstance(manifest.get("tree"), dict):
+        return "'tree'"
     if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
         return "'levels'"
-    statistic = manifest["statement"].get("statistic")
     detail: tuple[str, ...] = ()
     if statistic == HOUSEHOLDS:  # all its files are its parts', whose own manifests have them
         level_of, of_csv = {}, {}
@@ -180,9 +181,11 @@ def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> 
             named = isinstance(each.get("table"), list) and all(isinstance(level, str) for level in each["table"])
             if not named or type(each.get("asked")) is not bool or type(each.get("zeros_listed")) is not bool:
                 return f"table {each['level']!r} in 'statement'"
-    if not isinstance(statement.get("release", {}), dict | None):  # the run that the release is of
-        return "'release' in 'statement'"
-    return None
+    for key, inner in (("release", "id"), ("mechanism", "name")):
+        part = statement.get(key)
+        if not isinstance(part, dict) or not isinstance(part.get(inner), str):
+            return f"{key!r} in 'statement'"
+    return None if isinstance(statement.get("counted"), str) else "'counted' in 'statement'"
 
 
 def _hierarchy_files(manifest: Mapping[str, Any]) -> set[str]:
@@ -209,7 +212,7 @@ NOT_ITS_TREE = "does not describe its tree as tallytree writes it"
 def _tree_fault(manifest: Mapping[str, Any]) -> str | None:
     """What is wrong with the description of the tree, or with the files that it names."""
     files = {name for name in manifest["files"] if name.startswith(_OF_TREE)}
-    if "tree" not in manifest:  # folders of an earlier tallytree
+    if "tree" not in manifest:  # of what is not counted by place
         return NOT_ITS_TREE if files else None
     tree = manifest["tree"]
     if not isinstance(tree, dict) or tree.get("kind") not in ("hierarchy", "product"):
@@ -234,8 +237,6 @@ def _is_texts(value: object) -> bool:
 
 
 def _digest_fault(manifest: Mapping[str, Any]) -> str | None:
-    if manifest["format_version"] == 1:
-        return f"is of format version 1 but has a {_DIGEST}" if _DIGEST in manifest else None
     try:
         same = manifest.get(_DIGEST) == digest_of(manifest)
     except RecursionError:

@@ -192,8 +192,6 @@ def with_quality(
 ) -> pa.Table:
     """Published rows with the column `quality` as the last, where they have standard deviations; see `verdicts`.
 
-    A level of an early release may have that name. Its tables keep the level's column, and have no verdict.
-
     Raises:
         TypeError: `thresholds` are none.
     """
@@ -202,25 +200,22 @@ def with_quality(
             f"thresholds: {safe_text(thresholds)} must be tallytree.release.QualityThresholds, such as "
             "QualityThresholds(reliable=0.1, with_care=0.25)"
         )
-    if QUALITY in rows.column_names or "std_dev" not in rows.column_names:
+    if "std_dev" not in rows.column_names:
         return rows
     return rows.append_column(QUALITY, quality_column(verdicts(rows, errors, thresholds, holds_zero=holds_zero)))
 
 
-def numbers_by_verdict(
-    slices: Iterable[pa.Table], errors: LevelErrors, thresholds: QualityThresholds = STANDARD
-) -> dict[str, int]:
+def numbers_by_verdict(slices: Iterable[pa.Table], errors: LevelErrors) -> dict[str, int]:
     """How many numbers of a table have each verdict, best first; numbers without a verdict are not counted.
 
     Args:
         slices: the rows of the table, as they are stored.
         errors: of the level.
-        thresholds: of the verdicts.
     """
     found = np.zeros(len(QUALITIES) + 1, dtype=np.int64)
     for rows in slices:
         if "std_dev" in rows.column_names:
-            found += np.bincount(verdicts(rows, errors, thresholds) + 1, minlength=len(found))
+            found += np.bincount(verdicts(rows, errors) + 1, minlength=len(found))
     return dict(zip(QUALITIES, found[1:].tolist(), strict=True))
 
 

@@ -119,7 +119,7 @@ def _basic(statement: Mapping[str, Any]) -> dict[str, Any]:
     adds_up = " Children add up to their parent." if exact and statement["statistic"] != "contributions" else ""
     said = description_of(statement)
     title, publisher, status = (_plain(said[key]) if key in said else "" for key in ("title", "publisher", "status"))
-    period = (statement.get("release") or {}).get("period")
+    period = statement["release"].get("period")
     about = f" The records are about {_plain(period)}." if period else ""
     final = f" The publisher calls the numbers {status}." if status else ""
     return {
@@ -229,9 +229,8 @@ def _implementation(statement: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _administrative(statement: Mapping[str, Any]) -> dict[str, Any]:
-    made = (statement.get("release") or {}).get("id")
     contact = description_of(statement).get("contact")
-    notes = [f"Release {_plain(made)}."] if made else []
+    notes = [f"Release {_plain(statement['release']['id'])}."]
     notes += [f"Contact: {_plain(contact)}."] if contact else []
     return {
         "sources": _left("links to the data product, and to texts about it"),

@@ -113,7 +113,7 @@ class Release(DerivedNumbers):
 
     @property
     def tree(self) -> Hierarchy | Product | None:
-        """The public tree; None for a folder that an earlier tallytree wrote without it."""
+        """The public tree; None of people by their number of records, who are not counted by place."""
         return self._tree.load() if isinstance(self._tree, StoredTree) else self._tree
 
     def table(
@@ -160,7 +160,7 @@ class Release(DerivedNumbers):
             thresholds: of the verdicts; by default those of Statistics Canada.
 
         Raises:
-            ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without its tree; with
+            ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without a tree; with
                 `alpha`, errors that are not known, or an `alpha` not between 0 and 1.
         """
         name = self._name(level)
@@ -231,7 +231,6 @@ class Release(DerivedNumbers):
         where: Mapping[str, Any] | None = None,
         alpha: float = 0.1,
         replicates: int | None = None,
-        hierarchy: Hierarchy | Product | None = None,
         seed: int | None = None,
         progress: bool = False,
         thresholds: QualityThresholds = STANDARD,
@@ -259,7 +258,6 @@ class Release(DerivedNumbers):
             alpha: intervals are to miss the true number with this probability.
             replicates: estimate the errors from so many replicates. By default exact errors are used where there are
                 any, and else as many replicates as the release's own errors are from, or 50.
-            hierarchy: the public tree, for a folder that was written without it.
             seed: makes the replicates reproducible, for tests.
             progress: show the progress of replicates on standard error.
             thresholds: of the verdicts in `quality`, as in `table`.
@@ -277,7 +275,7 @@ class Release(DerivedNumbers):
             TypeError: an argument of the wrong kind.
         """
         options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates, "seed": seed}
-        options |= {"hierarchy": hierarchy, "progress": progress, "thresholds": thresholds}
+        options |= {"progress": progress, "thresholds": thresholds}
         made = decoded(registered_method("total")(self, areas, **options))
         return made.replace_schema_metadata(description(self.statement) or None)
 
@@ -353,7 +351,7 @@ class Release(DerivedNumbers):
         names = [part for each in parts if (part := text(each, "level", "the name of a level"))]
         of_tables = self.statement["statistic"] == TABLES
         root = ROOT if of_tables else self.levels[0]
-        if len(names) == 1 and (name := stored_level(names[0], self._tables, root)) in self._tables:
+        if len(names) == 1 and (name := stored_level(names[0], root)) in self._tables:
             return name
         if of_tables:
             names = [] if names == [TOTAL] else names
@@ -386,9 +384,8 @@ class Release(DerivedNumbers):
         target = refuse_existing(folder)
         require_writable(target)
         warn_of_leftovers(target)
-        release = self.statement.get("release") or {}
         dataset = (self.statement.get("ledger") or {}).get("dataset")
-        with stage("save", dataset=dataset, run=release.get("run")), whole_folder(target) as building:
+        with stage("save", dataset=dataset, run=self.statement["release"].get("run")), whole_folder(target) as building:
             self._write(building, csv=csv)
         return target
 

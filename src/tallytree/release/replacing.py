@@ -177,7 +177,7 @@ def _keep_entry(target: Path, made: Path) -> None:
     if not entry.is_file():
         return
     earlier, later = _statement(target), _statement(made)
-    if _identity(earlier) == _identity(later):
+    if earlier.get("release") == later.get("release"):
         shutil.copy2(entry, made / REGISTRY_FILE)
     elif not _is_as_written(entry, earlier):
         names = ("deployment.earlier.yaml", *(f"deployment.earlier-{number}.yaml" for number in range(2, 10_000)))
@@ -187,12 +187,6 @@ def _keep_entry(target: Path, made: Path) -> None:
 
 def _statement(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("statement") or {})
-
-
-def _identity(statement: dict[str, Any]) -> object:
-    """What tells a release from others: its id, or, of one that an earlier tallytree made, its statement."""
-    made = (statement.get("release") or {}).get("id")
-    return made or {key: value for key, value in statement.items() if key != "errors"}
 
 
 def _is_as_written(entry: Path, statement: dict[str, Any]) -> bool:

@@ -148,13 +148,14 @@ def fitted_to_persons(statement: Mapping[str, Any]) -> bool:
 
 
 def own_mechanism(statement: Mapping[str, Any]) -> str | None:
-    """The name of the mechanism of a release, where it is one of this library's; earlier folders may lack it."""
-    return None if mechanism_code(statement) else (statement.get("mechanism") or {}).get("name")
+    """The name of the mechanism of a release, where it is one of this library's."""
+    return None if mechanism_code(statement) else statement["mechanism"]["name"]
 
 
 def mechanism_code(statement: Mapping[str, Any]) -> str | None:
     """Where the code of the mechanism of a release is, as `module:Class`; None for one of this library's."""
-    return (statement.get("mechanism") or {}).get("code")
+    mechanism: Mapping[str, Any] = statement.get("mechanism", {})  # what is planned of several mechanisms names none
+    return mechanism.get("code")
 
 
 BROKEN = "broken_promises"

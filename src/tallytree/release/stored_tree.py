@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tallytree._impossible import described_table
-from tallytree.hierarchy import QUALITY, TOTAL, Hierarchy
+from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
-from tallytree.sources.public_tables import read_public
 
 
 @dataclass(frozen=True)
@@ -57,16 +56,7 @@ class StoredTree:
         raise ValueError(f"folder: {str(self.folder)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
 
     def _hierarchy(self, file: str, levels: list[str]) -> Hierarchy:
-        if not {QUALITY, TOTAL} & {level.casefold() for level in levels}:
-            return Hierarchy.from_table(self.folder / file, levels)
-        # An earlier tallytree allowed these names, which now mean something else.
-        free = [f"level {place}" for place in range(len(levels))]
-        rows = read_public(self.folder / file, levels, "hierarchy")
-        built = Hierarchy.from_table(rows.rename_columns(free), free)
-        named = dict(zip(free, levels, strict=True))
-        shown = tuple(named.get(level, level) for level in built.levels)
-        integers = tuple(named[level] for level in built.integer_columns)
-        return replace(built, levels=shown, columns=tuple(levels), integer_columns=integers)
+        return Hierarchy.from_table(self.folder / file, levels)
 
 
 def described_tree(tree: Hierarchy | Product) -> tuple[dict[str, Any], dict[str, Hierarchy]]:

@@ -59,15 +59,8 @@ def test_rows_lead_to_their_nodes_and_back_to_their_labels(views, name):
         assert labels == [[row[column] for column in view.paths(listed.level)] for row in rows.to_pylist()]
 
 
-def test_a_release_without_its_tree_is_refused_and_one_that_is_given_is_used(views):
-    from dataclasses import replace
-
-    whole = views["counts"]
-    bare = replace(whole.release, _tree=None)
-    with pytest.raises(ValueError, match=r"^hierarchy: None was given, and the release does not hold its public tree"):
-        ReleaseView(bare).published(0)
-    assert ReleaseView(bare).sides == ()
-    counts = ReleaseView(bare, whole.tree).all_published()[-1].numbers
-    assert counts.tolist() == whole.column(whole.levels[-1], "count").tolist()
-    with pytest.raises(TypeError, match=r"^hierarchy: str must be a tallytree.Hierarchy"):
-        ReleaseView(bare, "areas").published(0)
+def test_people_by_their_number_of_records_have_no_tree(views):
+    people = views["contributions"]
+    assert people.sides == ()
+    with pytest.raises(ValueError, match=r"^release: people by their number of records are not counted by place; give"):
+        people.published(0)

@@ -69,6 +69,9 @@ def saved(tree, folder):
         "private": True,
         "seeded": False,
         "statistic": "group_sizes",
+        "counted": "groups",
+        "mechanism": {"name": "Joint", "options": {}},
+        "release": {"id": "8f2e"},
         "levels": [
             {"level": level, "nodes": tree.size(depth), "measured": False} for depth, level in enumerate(tree.levels)
         ],

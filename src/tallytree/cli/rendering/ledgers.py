@@ -153,7 +153,7 @@ def _release_row(entry: Entry, so_far: Mapping[str, Fraction]) -> list[str]:
         entry.state,
         printable(entry.run or ""),
         "" if entry.period is None else str(entry.period),
-        (entry.release_id or "")[:_SHORT],
+        entry.release_id[:_SHORT],
         (entry.revises or "")[:_SHORT],
         (entry.plan or "")[:_SHORT],
     ]

@@ -250,7 +250,7 @@ def _columns_named(side: TreeSide, paths: dict[str, pa.ChunkedArray], n_rows: in
     Raises:
         ValueError: a label below a null.
     """
-    _add_single_top(side, paths, n_rows)
+    _add_single_top(side, paths)
     absent = np.zeros(n_rows, dtype=np.bool_)
     there: list[BoolArray] = [
         np.asarray(paths[column].is_valid().to_numpy()) if column in paths else absent for column in side.columns
@@ -266,7 +266,7 @@ def _columns_named(side: TreeSide, paths: dict[str, pa.ChunkedArray], n_rows: in
     return np.asarray(np.sum(there, axis=0, dtype=np.int64))
 
 
-def _add_single_top(side: TreeSide, paths: dict[str, pa.ChunkedArray], n_rows: int) -> None:
+def _add_single_top(side: TreeSide, paths: dict[str, pa.ChunkedArray]) -> None:
     top = side.columns[0]
     if top in paths or side.hierarchy.root_added or len(side.columns) < len(side.hierarchy.levels):
         return

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree._measurements import Noise, Statistic
-from tallytree.hierarchy import QUALITY, RESERVED, Hierarchy, Levels, decoded
+from tallytree.hierarchy import RESERVED, Hierarchy, Levels, decoded
 from tallytree.product import Product
 from tallytree.release.dense import largest_size
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
@@ -69,9 +69,9 @@ class PublishedLevel:
 def path_columns(table: pa.Table) -> list[str]:
     """The columns of a published table that say what a row is about, without sizes.
 
-    They come first. One of them may be named `quality`, in a folder that an earlier tallytree wrote.
+    They come first.
     """
-    return list(takewhile(lambda column: column == QUALITY or column not in RESERVED, table.column_names))
+    return list(takewhile(lambda column: column not in RESERVED, table.column_names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class ReleaseView:
 
     Attributes:
         release: the release; of persons and households the tables of persons.
-        hierarchy: the public tree, for a folder that was written without it.
+        hierarchy: the public tree that its rows are looked up in, where that is not its own.
     """
 
     release: Release
@@ -113,7 +113,7 @@ class ReleaseView:
 
     @cached_property
     def tree(self) -> Hierarchy | Product | None:
-        """The public tree; None where nothing has it."""
+        """The public tree; None of people by their number of records."""
         return self.release.tree if self.hierarchy is None else self.hierarchy
 
     @property
@@ -121,18 +121,12 @@ class ReleaseView:
         """The public tree.
 
         Raises:
-            ValueError: the release holds none, and none was given.
-            TypeError: what was given is no tree.
+            ValueError: the release has none.
         """
-        if self.hierarchy is not None and not isinstance(self.hierarchy, Hierarchy | Product):
-            raise TypeError(
-                f"hierarchy: {type(self.hierarchy).__name__} must be a tallytree.Hierarchy or a tallytree.Product"
-            )
         if self.tree is None:
             raise ValueError(
-                "hierarchy: None was given, and the release does not hold its public tree, as an earlier tallytree "
-                "wrote it; give the Hierarchy (for flows the Product) that it was released over to "
-                "tallytree.replicate_errors"
+                "release: people by their number of records are not counted by place; give a release of counts, "
+                "flows, tables or group_sizes"
             )
         return self.tree
 
