@@ -21,6 +21,7 @@ from tallytree._accounting import StabilityPlan
 from tallytree._accounting.risk import attack_rates
 from tallytree._accuracy.advice import FACTOR, Advice, advised, least_amount
 from tallytree._accuracy.expected_errors import (
+    LEARNS,
     ExpectedError,
     LevelLaw,
     expected_errors,
@@ -339,6 +340,8 @@ class PlannedSpec:
             yield "The tree is too large for every node to be computed: families have their level's mean size."
         if usable:
             yield usable
+        if "closed form" in bases and self.statistic in ("tables", "households"):
+            yield LEARNS
 
 
 def _worth_its_noise(errors: Sequence[ExpectedError], other: str) -> Iterator[str]:

@@ -187,6 +187,13 @@ def has_closed_form(errors: Sequence[ExpectedError]) -> bool:
     return any(each.basis in (*CLOSED_FORMS, "simulation") for each in errors)
 
 
+LEARNS = (
+    "These are of each cell by itself. Tables learn from all areas (unless pooling is none): most numbers will be "
+    "nearer, and usable from lower ones on. `tallytree plan --like PUBLIC` simulates that."
+)
+"""Said beside figures of tables that no public data were given for."""
+
+
 def unreliable_below(errors: Sequence[ExpectedError]) -> str:
     """From which number on the numbers of each level are usable; empty where no error is known."""
     known = [f"{shown(each.least_usable)} at {each.level}" for each in errors if each.least_usable]

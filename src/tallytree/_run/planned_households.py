@@ -33,7 +33,7 @@ from tallytree._run.counted_records import MAX_RECORDS
 from tallytree._run.households_arguments import HouseholdsArguments
 from tallytree._run.measured_contributions import PublishedContributions
 from tallytree._run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconciled
-from tallytree._run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
+from tallytree._run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables, learning_notes
 from tallytree._run.release_keys import release_key
 from tallytree._run.workspace import Workspace
 from tallytree._solvers.checks import MAX_EXACT
@@ -236,6 +236,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         notes = [] if self.mechanism.caution is None else [self.mechanism.caution]
         notes += [
             _AGREES,
+            *learning_notes(self.persons.mechanism),
             _IN_NONE.format(self.arguments.household),
             _WITHOUT_RECORDS,
             _RANKS.format(largest),

@@ -32,7 +32,7 @@ from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.detail import detail_facts, detail_table
 from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
-from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
+from tallytree.tables import LeastSquares, PublicTotals, TableLayout, TablesMechanism
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,16 @@ _AGREE = (
     "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
     "table follows from them."
 )
+
+_LEARNS = (
+    "Numbers are moved towards what is usual: each cell learns from all areas how far cells lie from what is expected "
+    "of them. A place that is unlike all others comes out as more usual than it is."
+)
+
+
+def learning_notes(mechanism: TablesMechanism) -> list[str]:
+    """What readers are told where cells learn from each other."""
+    return [_LEARNS] if isinstance(mechanism, LeastSquares) and mechanism.pooling == "areas" else []
 
 
 def _listed(table: pa.Table) -> str:
@@ -136,6 +146,7 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             invariants.append(TOTAL_IS_PUBLIC)
         invariants += [_IMPOSSIBLE.format(_listed(each.table)) for each in self.layout.product.impossible]
         notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
+        notes += learning_notes(self.mechanism)
         if self.totals_level is not None:
             notes.append(_AREAS_NOT_PROTECTED.format(self.totals_level))
         if self.arguments.count is not None:

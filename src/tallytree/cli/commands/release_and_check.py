@@ -175,7 +175,7 @@ def _show_numbers(
     console: Console, statement: Mapping[str, Any], errors: Sequence[ExpectedError] | None, spec: Path
 ) -> None:
     """Show what would be published, and how accurate that will be; `errors` are None where the bound is not known."""
-    from tallytree._accuracy.expected_errors import CLOSED_FORMS, NO_ERRORS_OF_AUTO, unreliable_below
+    from tallytree._accuracy.expected_errors import CLOSED_FORMS, LEARNS, NO_ERRORS_OF_AUTO, unreliable_below
     from tallytree._report.wording import about
 
     known = [each for each in errors or () if each.half_width is not None]
@@ -195,3 +195,5 @@ def _show_numbers(
             f"Nine of ten numbers that are not near 0 will be off by less than the accuracy; `{plan}` shows more.",
         )
         show_line(console, printable(unreliable_below(measured)))
+        if statement["statistic"] in ("tables", "households"):
+            show_line(console, LEARNS)
