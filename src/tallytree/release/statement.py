@@ -6,6 +6,7 @@ import dataclasses
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -276,4 +277,8 @@ TABLES_MADE_BY = ("tallytree", "numpy", "numba", "pyarrow")
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of Python and of some packages."""
-    return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}
+    return {"python": platform.python_version()} | {package: _version(package) for package in packages}
+
+
+_version = cache(metadata.version)
+"""The code that runs was loaded once, so its version is looked up once."""

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -153,13 +154,37 @@ def auto_split(
         groups_per_leaf = np.full(hierarchy.n_leaves, ASSUMED_GROUPS)
     first_leaf = [leaf_offsets(hierarchy, hierarchy.levels.index(level)) for level in std_devs]
     groups = [np.add.reduceat(groups_per_leaf, cuts[:-1]) for cuts in first_leaf]
-    facts, scale = public_facts(groups, cells), np.array(list(std_devs.values()))
+    facts = public_facts(groups, cells)
+    classes = (tuple(map(tuple, each)) for each in (facts.groups, facts.weights))
+    shares, times = _shares_and_times(tuple(facts.nodes), *classes, cells, tuple(std_devs.values()), gaussian)
+    return ChosenSplit(dict(zip(std_devs, shares, strict=True)), list(times))
+
+
+@lru_cache(maxsize=64)
+def _shares_and_times(
+    nodes: Sequence[int],
+    groups: Sequence[Sequence[float]],
+    weights: Sequence[Sequence[float]],
+    cells: int,
+    std_devs: Sequence[float],
+    gaussian: bool,
+) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
+    """`ChosenSplit.shares` and `times`, from facts that are public: kept, since the search takes a third of a release.
+
+    Args:
+        nodes, groups, weights: see `LevelFacts`.
+        cells: K.
+        std_devs: see `auto_split`.
+        gaussian: see `auto_split`.
+    """
+    facts = LevelFacts(nodes, [*map(np.array, groups)], [*map(np.array, weights)], _guessed(cells, NOT_EMPTY))
+    scale = np.array(std_devs)
     shares = auto_shares(facts, scale, gaussian=gaussian)
     split = np.array([float(share) for share in shares])
     errors = expected_errors(facts, noise_variances(scale, split, gaussian=gaussian))
     alone = errors_alone(facts, noise_variances(scale, np.ones(len(scale)), gaussian=gaussian))
     times = np.exp(_logarithms(errors) - _logarithms(alone))
-    return ChosenSplit(dict(zip(std_devs, shares, strict=True)), [float(each) for each in times])
+    return tuple(shares), tuple(float(each) for each in times)
 
 
 def auto_shares(facts: LevelFacts, std_devs: FloatArray, *, gaussian: bool) -> list[Fraction]:
@@ -200,8 +225,12 @@ def public_facts(groups: Sequence[IntArray], cells: int, guesses: Sequence[float
         nodes=[len(here) for here in groups],
         groups=[np.array([part.mean() for part in of]) for of in parts],
         weights=[np.array([len(part) for part in of]) / len(here) for of, here in zip(parts, groups, strict=True)],
-        guesses=[Sizes.guessed(cells, guess) for guess in guesses],
+        guesses=_guessed(cells, guesses),
     )
+
+
+def _guessed(cells: int, guesses: Sequence[float]) -> list[Sizes]:
+    return [Sizes.guessed(cells, guess) for guess in guesses]
 
 
 def noise_variances(std_devs: FloatArray, share: FloatArray, *, gaussian: bool) -> FloatArray:

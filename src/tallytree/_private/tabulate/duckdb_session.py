@@ -39,6 +39,7 @@ class DuckDBSession:
         self._argument = argument
         self._temp_directory = temp_directory
         self._failures: list[SourceError] = []
+        self._functions = dict(DUCKDB_FUNCTIONS)
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns under our names, and its parameters."""
@@ -67,11 +68,17 @@ class DuckDBSession:
             OSError: a file cannot be read.
             ValueError: anything else that the engine refuses.
         """
-        return self._shield(lambda: self._connection.execute(query, parameters).fetchall())
+        return self._shield(lambda: self._executed(query, parameters).fetchall())
 
     def arrays(self, query: str, **parameters: Any) -> list[Any]:
         """Run a query and fetch its columns as arrays."""
-        return list(self._shield(lambda: self._connection.execute(query, parameters).fetchnumpy()).values())
+        return list(self._shield(lambda: self._executed(query, parameters).fetchnumpy()).values())
+
+    def _executed(self, query: str, parameters: dict[str, Any]) -> Any:
+        """Run a statement, once the functions of ours that it calls are defined; most statements call one or none."""
+        for signature in [each for each in self._functions if each.partition("(")[0] in query]:
+            self._connection.execute(f"CREATE TEMP MACRO {signature} AS {self._functions.pop(signature)}")
+        return self._connection.execute(query, parameters)
 
     def _shield(self, work: Callable[[], _T]) -> _T:
         try:
@@ -127,8 +134,6 @@ def session(
             settings["threads"] = threads
         with closing(duckdb.connect(":memory:", config=settings)) as connection:
             _without_bar(connection)
-            for signature, definition in DUCKDB_FUNCTIONS.items():
-                connection.execute(f"CREATE TEMP MACRO {signature} AS {definition}")
             connection.execute("SET lock_configuration = true")
             with reading(connection.query_progress):
                 yield DuckDBSession(connection, argument, temp_directory)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -80,8 +81,23 @@ def auto_shares(
     problem = share_problem(detail, areas, variances, wanted, public_totals_level)
     if not problem.costs.any():
         return _rounded(tables, np.full(len(tables), 1 / len(tables))) if keep_all else {}
-    shares = _gaussian(problem, keep_all) if gaussian else _laplace(problem, keep_all)
-    return _rounded(tables, shares)
+    costs, gains = problem.costs.T.tobytes(), problem.gains.tobytes()
+    return _rounded(tables, np.array(_best_shares(costs, gains, len(problem.gains), gaussian, keep_all)))
+
+
+@lru_cache(maxsize=16)
+def _best_shares(costs: bytes, gains: bytes, parts: int, gaussian: bool, keep_all: bool) -> tuple[float, ...]:
+    """The shares of the candidates, kept for the next release of the same public facts: the search is half of a small one.
+
+    Args:
+        costs: Kᵀ, in C order, as bytes, which can be a key.
+        gains: M, likewise.
+        parts: the number of rows of both.
+        gaussian: see `auto_shares`.
+        keep_all: see `auto_shares`.
+    """
+    problem = ShareProblem(np.frombuffer(costs).reshape(parts, -1).T, np.frombuffer(gains).reshape(parts, -1))
+    return tuple((_gaussian if gaussian else _laplace)(problem, keep_all).tolist())
 
 
 def share_problem(
