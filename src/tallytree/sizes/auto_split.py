@@ -169,10 +169,12 @@ def _shares_and_times(
     std_devs: Sequence[float],
     gaussian: bool,
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
-    """`ChosenSplit.shares` and `times`, from facts that are public: kept, since the search takes a third of a release.
+    """The shares and the times of `ChosenSplit`. They are kept by public facts, since the search takes long.
 
     Args:
-        nodes, groups, weights: see `LevelFacts`.
+        nodes: see `LevelFacts`.
+        groups: see `LevelFacts`.
+        weights: see `LevelFacts`.
         cells: K.
         std_devs: see `auto_split`.
         gaussian: see `auto_split`.

@@ -26,7 +26,9 @@ _T = TypeVar("_T")
 
 
 class DuckDBSession:
-    """A DuckDB connection for one tabulation: a `tallytree._private.tabulate.session.Session`.
+    """A tabulation with a DuckDB connection: a `tallytree._private.tabulate.session.Session`.
+
+    What a public table has left in the connection is replaced as its names are used again.
 
     Args:
         connection: its connection.
@@ -54,7 +56,7 @@ class DuckDBSession:
 
     def make(self, name: str, query: str, **parameters: Any) -> None:
         """Run a query once and keep its rows under a name, in memory or spilled."""
-        self.run(f"CREATE TEMP TABLE {name} AS {query}", **parameters)
+        self.run(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", **parameters)
 
     def drop(self, name: str) -> None:
         """Free the rows that were kept under a name."""
@@ -77,7 +79,7 @@ class DuckDBSession:
     def _executed(self, query: str, parameters: dict[str, Any]) -> Any:
         """Run a statement, once the functions of ours that it calls are defined; most statements call one or none."""
         for signature in [each for each in self._functions if each.partition("(")[0] in query]:
-            self._connection.execute(f"CREATE TEMP MACRO {signature} AS {self._functions.pop(signature)}")
+            self._connection.execute(f"CREATE OR REPLACE TEMP MACRO {signature} AS {self._functions.pop(signature)}")
         return self._connection.execute(query, parameters)
 
     def _shield(self, work: Callable[[], _T]) -> _T:
@@ -111,17 +113,16 @@ def _refusal(error: Exception, argument: str) -> BaseException:
 
 
 @contextmanager
-def session(
-    argument: str, *, memory_limit: str | None, threads: int | None, temp_directory: str | None
-) -> Iterator[DuckDBSession]:
-    """A session whose spilled rows only this user can read, and which are removed at the end, also after an error.
+def opened(
+    memory_limit: str | None, threads: int | None, temp_directory: str | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection whose spilled rows only this user can read, and which are removed at the end, also after an error.
 
     Spilled rows that dead runs left in the same place are removed first: see `tallytree._compute.spill_folders`.
 
     DuckDB could encrypt them, but only with an extension that has to be downloaded.
 
     Args:
-        argument: the name of the table of records in messages.
         memory_limit: as DuckDB writes it, e.g. `"4GB"`; None: 80 % of the machine's.
         threads: None: one per core.
         temp_directory: where the folder for spilled rows is made; None: the system's place.
@@ -135,8 +136,16 @@ def session(
         with closing(duckdb.connect(":memory:", config=settings)) as connection:
             _without_bar(connection)
             connection.execute("SET lock_configuration = true")
-            with reading(connection.query_progress):
-                yield DuckDBSession(connection, argument, temp_directory)
+            yield connection
+
+
+@contextmanager
+def session(
+    connection: duckdb.DuckDBPyConnection, argument: str, temp_directory: str | None = None
+) -> Iterator[DuckDBSession]:
+    """One tabulation; see `DuckDBSession`."""
+    with reading(connection.query_progress):
+        yield DuckDBSession(connection, argument, temp_directory)
 
 
 def _without_bar(connection: duckdb.DuckDBPyConnection) -> None:

@@ -87,11 +87,11 @@ def auto_shares(
 
 @lru_cache(maxsize=16)
 def _best_shares(costs: bytes, gains: bytes, parts: int, gaussian: bool, keep_all: bool) -> tuple[float, ...]:
-    """The shares of the candidates, kept for the next release of the same public facts: the search is half of a small one.
+    """The shares of the candidates. They are kept by public facts, since the search is half of a small release.
 
     Args:
-        costs: Kᵀ, in C order, as bytes, which can be a key.
-        gains: M, likewise.
+        costs: Kᵀ, row by row.
+        gains: M, row by row.
         parts: the number of rows of both.
         gaussian: see `auto_shares`.
         keep_all: see `auto_shares`.
