@@ -1,7 +1,7 @@
 """Processor time of a release of 3,000 records, beside DuckDB that is opened for one group-by of the same records.
 
-DuckDB belongs to one release, so what opening and closing it takes is the least that a release takes. The others of
-its processor time are ours. Both run by turns in one process; the figures are medians. `--releases` says of how many.
+DuckDB belongs to one release, so no release takes less than opening and closing it does. All run by turns in one
+process; the figures are medians. `--releases` says of how many.
 """
 
 from __future__ import annotations
