@@ -271,6 +271,8 @@ def _software(terms: Terms, plan: Plan, tabulated_by: Sequence[str]) -> dict[str
     return versions(packages)
 
 
+_version = cache(metadata.version)  # what runs was loaded once
+
 TABLES_MADE_BY = ("tallytree", "numpy", "numba", "pyarrow")
 """The packages that turn noisy measurements into tables."""
 
@@ -278,7 +280,3 @@ TABLES_MADE_BY = ("tallytree", "numpy", "numba", "pyarrow")
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of Python and of some packages."""
     return {"python": platform.python_version()} | {package: _version(package) for package in packages}
-
-
-_version = cache(metadata.version)
-"""The code that runs was loaded once, so its version is looked up once."""

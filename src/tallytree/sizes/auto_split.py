@@ -169,17 +169,9 @@ def _shares_and_times(
     std_devs: Sequence[float],
     gaussian: bool,
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
-    """The shares and the times of `ChosenSplit`. They are kept by public facts, since the search takes long.
-
-    Args:
-        nodes: see `LevelFacts`.
-        groups: see `LevelFacts`.
-        weights: see `LevelFacts`.
-        cells: K.
-        std_devs: see `auto_split`.
-        gaussian: see `auto_split`.
-    """
-    facts = LevelFacts(nodes, [*map(np.array, groups)], [*map(np.array, weights)], _guessed(cells, NOT_EMPTY))
+    """The shares and the times of `ChosenSplit`, kept by public facts (see `LevelFacts`), as the search takes long."""
+    guesses = [Sizes.guessed(cells, guess) for guess in NOT_EMPTY]
+    facts = LevelFacts(nodes, [*map(np.array, groups)], [*map(np.array, weights)], guesses)
     scale = np.array(std_devs)
     shares = auto_shares(facts, scale, gaussian=gaussian)
     split = np.array([float(share) for share in shares])
@@ -227,12 +219,8 @@ def public_facts(groups: Sequence[IntArray], cells: int, guesses: Sequence[float
         nodes=[len(here) for here in groups],
         groups=[np.array([part.mean() for part in of]) for of in parts],
         weights=[np.array([len(part) for part in of]) / len(here) for of, here in zip(parts, groups, strict=True)],
-        guesses=_guessed(cells, guesses),
+        guesses=[Sizes.guessed(cells, guess) for guess in guesses],
     )
-
-
-def _guessed(cells: int, guesses: Sequence[float]) -> list[Sizes]:
-    return [Sizes.guessed(cells, guess) for guess in guesses]
 
 
 def noise_variances(std_devs: FloatArray, share: FloatArray, *, gaussian: bool) -> FloatArray:

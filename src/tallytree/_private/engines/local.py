@@ -15,6 +15,7 @@ from tallytree._compute.memory import LEAST_LIMIT
 from tallytree._private.engines.engine import Found
 from tallytree._private.engines.requests import Request
 from tallytree._private.tabulate.records import Records, check_records, close
+from tallytree._stages import reading
 from tallytree._validate import integer, memory_text, path_text
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ class Local:
         closing, connection = (left_open or {}).pop(settings, (ExitStack(), None))
         with closing:
             connection = connection or closing.enter_context(duckdb_session.opened(*settings))
-            with duckdb_session.session(connection, argument, folder) as db:
-                yield db
+            with reading(connection.query_progress):
+                yield duckdb_session.DuckDBSession(connection, argument, folder)
             if public and left_open is not None:
                 left_open[settings] = closing.pop_all(), connection
 

@@ -17,7 +17,7 @@ from tallytree._private.core_dumps import core_dumps_disabled
 from tallytree._private.tabulate import duckdb_reading
 from tallytree._private.tabulate.dialect import DUCKDB_FUNCTIONS
 from tallytree._private.tabulate.records import Records
-from tallytree._stages import observed, reading
+from tallytree._stages import observed
 from tallytree.sources.duckdb_files import SETTINGS
 from tallytree.sources.failures import SourceError
 from tallytree.sources.scans import Scan
@@ -27,8 +27,6 @@ _T = TypeVar("_T")
 
 class DuckDBSession:
     """A tabulation with a DuckDB connection: a `tallytree._private.tabulate.session.Session`.
-
-    What a public table has left in the connection is replaced as its names are used again.
 
     Args:
         connection: its connection.
@@ -55,7 +53,7 @@ class DuckDBSession:
         self._shield(lambda: self._connection.register(name, table))
 
     def make(self, name: str, query: str, **parameters: Any) -> None:
-        """Run a query once and keep its rows under a name, in memory or spilled."""
+        """Run a query once and keep its rows, in memory or spilled, under a name that a public table may have left."""
         self.run(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", **parameters)
 
     def drop(self, name: str) -> None:
@@ -137,15 +135,6 @@ def opened(
             _without_bar(connection)
             connection.execute("SET lock_configuration = true")
             yield connection
-
-
-@contextmanager
-def session(
-    connection: duckdb.DuckDBPyConnection, argument: str, temp_directory: str | None = None
-) -> Iterator[DuckDBSession]:
-    """One tabulation; see `DuckDBSession`."""
-    with reading(connection.query_progress):
-        yield DuckDBSession(connection, argument, temp_directory)
 
 
 def _without_bar(connection: duckdb.DuckDBPyConnection) -> None:

@@ -87,15 +87,7 @@ def auto_shares(
 
 @lru_cache(maxsize=16)
 def _best_shares(costs: bytes, gains: bytes, parts: int, gaussian: bool, keep_all: bool) -> tuple[float, ...]:
-    """The shares of the candidates. They are kept by public facts, since the search is half of a small release.
-
-    Args:
-        costs: Kᵀ, row by row.
-        gains: M, row by row.
-        parts: the number of rows of both.
-        gaussian: see `auto_shares`.
-        keep_all: see `auto_shares`.
-    """
+    """The shares of the candidates, kept by public facts, as the search takes long: Kᵀ and M, of so many rows each."""
     problem = ShareProblem(np.frombuffer(costs).reshape(parts, -1).T, np.frombuffer(gains).reshape(parts, -1))
     return tuple((_gaussian if gaussian else _laplace)(problem, keep_all).tolist())
 
