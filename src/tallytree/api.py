@@ -20,6 +20,7 @@ from tallytree._run import (
     Planned,
     SizesArguments,
     TablesArguments,
+    one_release,
     plan_contributions,
     plan_counts,
     plan_flows,
@@ -197,7 +198,7 @@ def release_contributions(arguments: ContributionsArguments) -> Release:
 
 
 def _released(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Release:
-    with run_progress(arguments.progress):
+    with run_progress(arguments.progress), one_release():
         with stage("plan", dataset=arguments.dataset, run=arguments.run):
             planned = plan_release(plan, arguments)
         release = planned.run()

@@ -209,7 +209,7 @@ def test_a_finished_run_of_another_plan_stays_with_a_warning_that_says_what_diff
     output("release", "counts.yaml", "--out", "out", *MONDAY)
     pq.write_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]}), folder / "others.parquet")
     if change is None:
-        monkeypatch.setattr("tallytree.release.statement.metadata.version", lambda name: "99")
+        monkeypatch.setattr("tallytree.release.statement.versions", lambda packages: dict.fromkeys(packages, "99"))
     options = ("--if-exists", "skip", *(() if change is None else ("--set", change)))
     with pytest.warns(UserWarning, match=rf"^run: the release of 'Monday' in the folder has another plan \({which}\)"):
         run("release", "counts.yaml", "--out", "out", *MONDAY, *options)

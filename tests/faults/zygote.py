@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 import threading
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -147,11 +146,10 @@ def warm_up():
 
 
 def keep_what_every_command_works_out():
-    """What a command finds out again and is always the same: its options from its signature, versions of packages."""
+    """What a command finds out again and is always the same: its options from its signature."""
     from tallytree.cli import app
 
     typer.main.get_command = functools.cache(typer.main.get_command)
-    metadata.version = functools.cache(metadata.version)
     typer.main.get_command(app)
     gc.collect()
     gc.freeze()  # a child that collects garbage would copy every page

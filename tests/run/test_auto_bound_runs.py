@@ -228,6 +228,6 @@ def test_what_cannot_be_chosen_is_refused_before_anything_is_spent(areas, tmp_pa
 
 
 def test_sorted_sizes_are_refused(areas):
-    groups = pa.table({"state": ["A"], "county": ["x"], "groups": [9]})
+    groups = areas.leaf_table().append_column("groups", pa.array([9] * areas.n_leaves))
     with pytest.raises(ValueError, match=r'max_contributions: "auto" weighs the noise of cells .* sorted sizes'):
         planned_sizes(areas, mechanism=tt.sizes.Matching(estimator="sorted"), public_groups=groups, invariants="groups")

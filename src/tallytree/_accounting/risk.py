@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,7 @@ def by_losses(plan: NoisePlan, alpha: float) -> float:
     return _least(bound, 0.0, min(mean * mean / 2 + 8 * mean, _MAX_EPSILON))
 
 
+@lru_cache(maxsize=64)
 def by_rho(rho: float, alpha: float) -> float:
     """The bound of ρ-zCDP; each order's equation is solved by bisection, from above."""
     orders = 1 + np.logspace(-3, 6, 1_000)

@@ -19,6 +19,7 @@ from tallytree._private.engines import (
     Local,
     Remembering,
     Spark,
+    one_release,
 )
 from tallytree._private.engines.spark import names_no_file
 from tallytree._private.measurer import Measurer, MeasuringPlan, TrueStatistics
@@ -85,5 +86,6 @@ __all__ = [
     "entropy",
     "names_no_file",
     "new_secret",
+    "one_release",
     "read_secret",
 ]

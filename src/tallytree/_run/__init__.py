@@ -4,6 +4,7 @@
 opening private data. `planned` runs a plan: it tabulates, records in the ledger, measures and reconciles.
 """
 
+from tallytree._private import one_release
 from tallytree._run.arguments import (
     ContributionsArguments,
     CountsArguments,
@@ -39,6 +40,7 @@ __all__ = [
     "SizesArguments",
     "TablesArguments",
     "contributions_of",
+    "one_release",
     "plan_contributions",
     "plan_counts",
     "plan_flows",

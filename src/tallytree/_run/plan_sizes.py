@@ -6,14 +6,18 @@ import dataclasses
 from collections.abc import Mapping
 from typing import get_args
 
+import numpy as np
+
 from tallytree._accounting import NoisePlan
 from tallytree._accounting.amounts import shown_up
 from tallytree._accounting.sensitivity import effective_quantity
+from tallytree._compute.arrays import IntArray
 from tallytree._foreign import is_foreign
 from tallytree._measurements import Statistic
 from tallytree._run.arguments import SizesArguments
+from tallytree._run.counted_records import listed_counts
 from tallytree._run.person_bound import shares_beside
-from tallytree._run.planned_sizes import PlannedSizes, groups_per_leaf
+from tallytree._run.planned_sizes import PlannedSizes
 from tallytree._run.planning import (
     account,
     check_statistics,
@@ -66,9 +70,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     asked = arguments
     if arguments.budget_split is None:
         asked = dataclasses.replace(arguments, budget_split=mechanism.default_split)
-    listed = None
-    if asked.budget_split == "auto" and arguments.public_groups is not None:
-        listed = groups_per_leaf(arguments.public_groups, leaf_keys(hierarchy, arguments.leaf)[0], engine)
+    listed = None if arguments.public_groups is None else _groups_per_leaf(arguments, engine)
     reasons: list[str] = []
 
     def split(std_devs: Mapping[str, float], gaussian: bool) -> BudgetSplit:
@@ -118,6 +120,15 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         reason_of_split=next(iter(reasons), None),
     )
     return planned.seal()
+
+
+def _groups_per_leaf(arguments: SizesArguments, engine: Engine) -> IntArray:
+    """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
+    key = leaf_keys(arguments.hierarchy, arguments.leaf)[0]
+    listed = listed_counts(engine, arguments.public_groups, (key,), "groups", "public_groups")
+    groups = np.zeros(key.hierarchy.n_leaves, dtype=np.int64)
+    groups[listed.parts[0]] = listed.counts
+    return groups
 
 
 def _chosen_mechanism(

@@ -30,7 +30,7 @@ from tallytree._private import (
 from tallytree._run import made_up
 from tallytree._run.arguments import SizesArguments
 from tallytree._run.checked_results import sizes_by
-from tallytree._run.counted_records import dropped_or_refused, listed_counts, refuse_more_than
+from tallytree._run.counted_records import dropped_or_refused, refuse_more_than
 from tallytree._run.measured_contributions import PublishedContributions, true_contributions
 from tallytree._run.measured_maximum import within_measured_maximum
 from tallytree._run.person_bound import (
@@ -45,7 +45,6 @@ from tallytree._run.sizes_in_bands import SizesMeasuring, reconcile_in_bands
 from tallytree._run.sizes_notes import SizesNotes
 from tallytree._run.workspace import Workspace
 from tallytree._terms import Invariants
-from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.released_tables import about_size_tables, size_tables
@@ -92,7 +91,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         largest: K, sizes are cut to this; where K is private, what it is at most.
         private_maximum: how K is measured, where it is private.
         caution: a sentence that the statement must carry about the mechanism, if there is one.
-        listed: the public number of groups of every leaf, where planning has read the table (it may be read once only).
+        listed: the public number of groups of every leaf, int64 (n_leaves,), where there is a table of them.
         reason_of_split: a sentence on the shares of the levels, where they were chosen.
     """
 
@@ -130,11 +129,8 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         return leaf_keys(self.tree, self.arguments.leaf, self.arguments.on_unknown)[0]
 
     def check_records(self) -> None:
-        """See `Planned.check_records`; the table of public groups is read."""
-        given = self.arguments
-        self.engine.check(given.records, self.request)
-        if given.group is not None and given.public_groups is not None:
-            self._groups_listed()
+        """See `Planned.check_records`."""
+        self.engine.check(self.arguments.records, self.request)
 
     @cached_property
     def spec(self) -> dict[str, Any]:
@@ -314,17 +310,11 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             return found.leaves, found.sizes, found.groups
         return self._with_empty_groups(found.leaves, found.sizes, found.groups)
 
-    def _groups_listed(self) -> IntArray:
-        """The public number of groups of every leaf, int64 (n_leaves,)."""
-        if self.listed is not None:
-            return self.listed.copy()
-        return groups_per_leaf(self.arguments.public_groups, leaf_keys(self.tree, self.arguments.leaf)[0], self.engine)
-
     def _with_empty_groups(
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The groups of the records, and those that only the public table knows."""
-        empty = self._groups_listed()
+        empty = np.array(self.listed, dtype=np.int64)
         np.subtract.at(empty, leaves, groups)
         if (empty < 0).any():
             leaf = self.tree.leaf_table().slice(int(np.argmax(empty < 0)), 1).to_pylist()[0]
@@ -348,11 +338,3 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
                     f"mechanism: the sorted sizes of a node at {level!r} are {groups.max()} cells, and a measurement "
                     f'has fewer than 2^31 a node; use the estimator "cumulative" at this level'
                 )
-
-
-def groups_per_leaf(public_groups: Any, key: LeafKey, engine: Engine) -> IntArray:
-    """The public number of groups of every leaf, int64 (n_leaves,); a leaf that is not listed has none."""
-    listed = listed_counts(engine, public_groups, (key,), "groups", "public_groups")
-    groups = np.zeros(key.hierarchy.n_leaves, dtype=np.int64)
-    groups[listed.parts[0]] = listed.counts
-    return groups

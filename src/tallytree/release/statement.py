@@ -6,6 +6,7 @@ import dataclasses
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -270,10 +271,12 @@ def _software(terms: Terms, plan: Plan, tabulated_by: Sequence[str]) -> dict[str
     return versions(packages)
 
 
+_version = cache(metadata.version)  # what runs was loaded once
+
 TABLES_MADE_BY = ("tallytree", "numpy", "numba", "pyarrow")
 """The packages that turn noisy measurements into tables."""
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of Python and of some packages."""
-    return {"python": platform.python_version()} | {package: metadata.version(package) for package in packages}
+    return {"python": platform.python_version()} | {package: _version(package) for package in packages}

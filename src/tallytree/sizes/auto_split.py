@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -153,13 +154,31 @@ def auto_split(
         groups_per_leaf = np.full(hierarchy.n_leaves, ASSUMED_GROUPS)
     first_leaf = [leaf_offsets(hierarchy, hierarchy.levels.index(level)) for level in std_devs]
     groups = [np.add.reduceat(groups_per_leaf, cuts[:-1]) for cuts in first_leaf]
-    facts, scale = public_facts(groups, cells), np.array(list(std_devs.values()))
+    facts = public_facts(groups, cells)
+    classes = (tuple(map(tuple, each)) for each in (facts.groups, facts.weights))
+    shares, times = _shares_and_times(tuple(facts.nodes), *classes, cells, tuple(std_devs.values()), gaussian)
+    return ChosenSplit(dict(zip(std_devs, shares, strict=True)), list(times))
+
+
+@lru_cache(maxsize=64)
+def _shares_and_times(
+    nodes: Sequence[int],
+    groups: Sequence[Sequence[float]],
+    weights: Sequence[Sequence[float]],
+    cells: int,
+    std_devs: Sequence[float],
+    gaussian: bool,
+) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
+    """The shares and the times of `ChosenSplit`, kept by public facts (see `LevelFacts`), as the search takes long."""
+    guesses = [Sizes.guessed(cells, guess) for guess in NOT_EMPTY]
+    facts = LevelFacts(nodes, [*map(np.array, groups)], [*map(np.array, weights)], guesses)
+    scale = np.array(std_devs)
     shares = auto_shares(facts, scale, gaussian=gaussian)
     split = np.array([float(share) for share in shares])
     errors = expected_errors(facts, noise_variances(scale, split, gaussian=gaussian))
     alone = errors_alone(facts, noise_variances(scale, np.ones(len(scale)), gaussian=gaussian))
     times = np.exp(_logarithms(errors) - _logarithms(alone))
-    return ChosenSplit(dict(zip(std_devs, shares, strict=True)), [float(each) for each in times])
+    return tuple(shares), tuple(float(each) for each in times)
 
 
 def auto_shares(facts: LevelFacts, std_devs: FloatArray, *, gaussian: bool) -> list[Fraction]:

@@ -28,6 +28,7 @@ from tallytree._run import (
     SizesArguments,
     TablesArguments,
     contributions_of,
+    one_release,
     plan_counts,
     plan_flows,
     plan_group_sizes,
@@ -232,7 +233,8 @@ class Spec(Section):
         output = folder if isinstance(folder, Output) else Output(folder, csv=csv)
         if (finished := self.finished(output)) is not None:
             return finished.release
-        return self._saved(self.plan(progress=progress), output)
+        with one_release():
+            return self._saved(self.plan(progress=progress), output)
 
     def release_contributions(
         self,

@@ -125,7 +125,7 @@ DECIMALS = [decimal.Decimal(text) for text in ("0", "3.00", "2.50", "-2", "99999
 
 
 def test_numbers_of_every_type_are_read_the_same(spark: Any, tmp_path: Path) -> None:
-    from tallytree._private.tabulate import duckdb_session, spark_session
+    from tallytree._private.tabulate import spark_session
 
     n = len(TEXTS)
     tables = {
@@ -139,8 +139,7 @@ def test_numbers_of_every_type_are_read_the_same(spark: Any, tmp_path: Path) -> 
     wanted = [Wanted(name, "number", name) for name in ("float", "decimal", "unsigned", "null")]
     table = pa.table({"i": range(n)} | tables)
     found = []
-    for open_session in (lambda: duckdb_session.session("r", memory_limit=None, threads=1, temp_directory=None),
-                         lambda: spark_session.session(spark, "r")):  # fmt: skip
+    for open_session in (lambda: tt.engines.Local(threads=1)._session("r"), lambda: spark_session.session(spark, "r")):
         with open_session() as db:
             # Text is a number in CSV files only; its expression is run on its own.
             records = check_records(table, [LeafKey(numbers, ("i",))], wanted, "r")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tallytree._private.engines.engine import Engine
-from tallytree._private.engines.local import Local
+from tallytree._private.engines.local import Local, one_release
 from tallytree._private.engines.remembering import Remembering
 from tallytree._private.engines.requests import (
     CountGroups,
@@ -30,4 +30,5 @@ __all__ = [
     "Local",
     "Remembering",
     "Spark",
+    "one_release",
 ]

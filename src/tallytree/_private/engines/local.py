@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,11 +15,10 @@ from tallytree._compute.memory import LEAST_LIMIT
 from tallytree._private.engines.engine import Found
 from tallytree._private.engines.requests import Request
 from tallytree._private.tabulate.records import Records, check_records, close
+from tallytree._stages import reading
 from tallytree._validate import integer, memory_text, path_text
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from tallytree._private.tabulate.session import Session
 
 MAX_THREADS = 1_024
@@ -77,19 +79,46 @@ class Local:
         request.require_bound()
         records = _records(table, request)
         try:
-            with self._session(request.argument) as db:
+            with self._session(request.argument, public=records.is_public) as db:
                 return request.statistics(db, records)
         finally:
             close(records.source, table)
 
-    def _session(self, argument: str) -> AbstractContextManager[Session]:
+    @contextmanager
+    def _session(self, argument: str, *, public: bool = False) -> Iterator[Session]:
+        """One tabulation. DuckDB is closed after it, but after a public table only at the end of `one_release`."""
         require_address_space(self.threads)
         from tallytree._private.tabulate import duckdb_session
 
         folder = None if self.temp_directory is None else os.fspath(self.temp_directory)
-        return duckdb_session.session(
-            argument, memory_limit=self.memory_limit, threads=self.threads, temp_directory=folder
-        )
+        settings = self.memory_limit, self.threads, folder
+        left_open = _left_open.get()
+        closing, connection = (left_open or {}).pop(settings, (ExitStack(), None))
+        with closing:
+            connection = connection or closing.enter_context(duckdb_session.opened(*settings))
+            with reading(connection.query_progress):
+                yield duckdb_session.DuckDBSession(connection, argument, folder)
+            if public and left_open is not None:
+                left_open[settings] = closing.pop_all(), connection
+
+
+_left_open: ContextVar[dict[Any, tuple[ExitStack, Any]] | None] = ContextVar("left open", default=None)
+"""DuckDB by its settings, with what closes it, within `one_release`; None outside."""
+
+
+@contextmanager
+def one_release() -> Iterator[None]:
+    """Plan and run one release in the block: DuckDB is opened once for its public table and its records.
+
+    It is left open after a public table only, so no row of a record lies in a DuckDB that is not at work.
+    """
+    token = _left_open.set({})
+    try:
+        yield
+    finally:
+        for closing, _ in (_left_open.get() or {}).values():
+            closing.close()
+        _left_open.reset(token)
 
 
 def _records(table: Any, request: Request[Found]) -> Records:

@@ -17,7 +17,7 @@ from tallytree._private.core_dumps import core_dumps_disabled
 from tallytree._private.tabulate import duckdb_reading
 from tallytree._private.tabulate.dialect import DUCKDB_FUNCTIONS
 from tallytree._private.tabulate.records import Records
-from tallytree._stages import observed, reading
+from tallytree._stages import observed
 from tallytree.sources.duckdb_files import SETTINGS
 from tallytree.sources.failures import SourceError
 from tallytree.sources.scans import Scan
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class DuckDBSession:
-    """A DuckDB connection for one tabulation: a `tallytree._private.tabulate.session.Session`.
+    """A tabulation with a DuckDB connection: a `tallytree._private.tabulate.session.Session`.
 
     Args:
         connection: its connection.
@@ -39,6 +39,7 @@ class DuckDBSession:
         self._argument = argument
         self._temp_directory = temp_directory
         self._failures: list[SourceError] = []
+        self._functions = dict(DUCKDB_FUNCTIONS)
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns under our names, and its parameters."""
@@ -52,8 +53,8 @@ class DuckDBSession:
         self._shield(lambda: self._connection.register(name, table))
 
     def make(self, name: str, query: str, **parameters: Any) -> None:
-        """Run a query once and keep its rows under a name, in memory or spilled."""
-        self.run(f"CREATE TEMP TABLE {name} AS {query}", **parameters)
+        """Run a query once and keep its rows, in memory or spilled, under a name that a public table may have left."""
+        self.run(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", **parameters)
 
     def drop(self, name: str) -> None:
         """Free the rows that were kept under a name."""
@@ -67,11 +68,17 @@ class DuckDBSession:
             OSError: a file cannot be read.
             ValueError: anything else that the engine refuses.
         """
-        return self._shield(lambda: self._connection.execute(query, parameters).fetchall())
+        return self._shield(lambda: self._executed(query, parameters).fetchall())
 
     def arrays(self, query: str, **parameters: Any) -> list[Any]:
         """Run a query and fetch its columns as arrays."""
-        return list(self._shield(lambda: self._connection.execute(query, parameters).fetchnumpy()).values())
+        return list(self._shield(lambda: self._executed(query, parameters).fetchnumpy()).values())
+
+    def _executed(self, query: str, parameters: dict[str, Any]) -> Any:
+        """Run a statement, once the functions of ours that it calls are defined; most statements call one or none."""
+        for signature in [each for each in self._functions if each.partition("(")[0] in query]:
+            self._connection.execute(f"CREATE OR REPLACE TEMP MACRO {signature} AS {self._functions.pop(signature)}")
+        return self._connection.execute(query, parameters)
 
     def _shield(self, work: Callable[[], _T]) -> _T:
         try:
@@ -104,17 +111,16 @@ def _refusal(error: Exception, argument: str) -> BaseException:
 
 
 @contextmanager
-def session(
-    argument: str, *, memory_limit: str | None, threads: int | None, temp_directory: str | None
-) -> Iterator[DuckDBSession]:
-    """A session whose spilled rows only this user can read, and which are removed at the end, also after an error.
+def opened(
+    memory_limit: str | None, threads: int | None, temp_directory: str | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection whose spilled rows only this user can read, and which are removed at the end, also after an error.
 
     Spilled rows that dead runs left in the same place are removed first: see `tallytree._compute.spill_folders`.
 
     DuckDB could encrypt them, but only with an extension that has to be downloaded.
 
     Args:
-        argument: the name of the table of records in messages.
         memory_limit: as DuckDB writes it, e.g. `"4GB"`; None: 80 % of the machine's.
         threads: None: one per core.
         temp_directory: where the folder for spilled rows is made; None: the system's place.
@@ -127,11 +133,8 @@ def session(
             settings["threads"] = threads
         with closing(duckdb.connect(":memory:", config=settings)) as connection:
             _without_bar(connection)
-            for signature, definition in DUCKDB_FUNCTIONS.items():
-                connection.execute(f"CREATE TEMP MACRO {signature} AS {definition}")
             connection.execute("SET lock_configuration = true")
-            with reading(connection.query_progress):
-                yield DuckDBSession(connection, argument, temp_directory)
+            yield connection
 
 
 def _without_bar(connection: duckdb.DuckDBPyConnection) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -80,8 +81,15 @@ def auto_shares(
     problem = share_problem(detail, areas, variances, wanted, public_totals_level)
     if not problem.costs.any():
         return _rounded(tables, np.full(len(tables), 1 / len(tables))) if keep_all else {}
-    shares = _gaussian(problem, keep_all) if gaussian else _laplace(problem, keep_all)
-    return _rounded(tables, shares)
+    costs, gains = problem.costs.T.tobytes(), problem.gains.tobytes()
+    return _rounded(tables, np.array(_best_shares(costs, gains, len(problem.gains), gaussian, keep_all)))
+
+
+@lru_cache(maxsize=16)
+def _best_shares(costs: bytes, gains: bytes, parts: int, gaussian: bool, keep_all: bool) -> tuple[float, ...]:
+    """The shares of the candidates, kept by public facts, as the search takes long: Kᵀ and M, of so many rows each."""
+    problem = ShareProblem(np.frombuffer(costs).reshape(parts, -1).T, np.frombuffer(gains).reshape(parts, -1))
+    return tuple((_gaussian if gaussian else _laplace)(problem, keep_all).tolist())
 
 
 def share_problem(
