@@ -64,7 +64,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/real_data_page.py
 
 clean:
-	rm -rf $(VENV) dist build src/tallytree/_compute/compiled
+	rm -rf $(VENV) dist build src/tallytree/support/compiled
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._derived.all_records import spread_between
-from tallytree._run.public_records import bounded_and_all
+from tallytree.numbers.all_records import spread_between
+from tallytree.run.public_records import bounded_and_all
+from tallytree.support.arrays import FloatArray, IntArray
 
 DISTRICTS, ZONES, PEOPLE, M = 20, 80, 30_000, 5
 ASSUMED = 0.5

@@ -40,9 +40,9 @@ from borrowed_strength_bounds import LEAVES, report
 from real_data import ALPHA, CLASSES, Row, shown
 
 import tallytree as tt
-from tallytree._private.noise import entropy
-from tallytree._run.release_keys import ReleaseKeys
+from tallytree.private.noise import entropy
 from tallytree.release.quality import EXACT, NEAR_ZERO, QUALITIES, RELIABLE, WITH_CARE
+from tallytree.run.release_keys import ReleaseKeys
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 TENTHS = np.arange(1, 10) / 10

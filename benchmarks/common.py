@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from ratios import LeftOut as LeftOut  # what a benchmark gives to `make bench`; see ratios.py
-from ratios import Ratio as Ratio
-from ratios import least_seconds as least_seconds
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_sizes import TrueSizes
-from tallytree._run import SizesArguments, plan_group_sizes
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.sizes import Matching, SizesDomain
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

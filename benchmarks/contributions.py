@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree._accounting import laplace_for
-from tallytree._accounting.left_out import ALPHA, left_out
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._compute.arrays import IntArray
-from tallytree._contributions import contribution_bins
-from tallytree._private.noise.entropy import fresh_key
-from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree.accounting import laplace_for
+from tallytree.accounting.left_out import ALPHA, left_out
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.kinds.contributions import contribution_bins
+from tallytree.private.noise.entropy import fresh_key
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.support.arrays import IntArray
 
 TRIPS, KEPT, M = 1_430_000, 1_099_806, 3
 WITH_AT_LEAST = (460_000, 360_000, 279_806)

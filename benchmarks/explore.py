@@ -21,7 +21,7 @@ import pyarrow as pa
 from playwright.sync_api import Page, sync_playwright
 
 import tallytree as tt
-from tallytree._explore.opening import write_static
+from tallytree.views.explore.opening import write_static
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 LEVELS = ["region", "town", "block"]

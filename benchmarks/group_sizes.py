@@ -27,16 +27,16 @@ from common import Timed, peak_gibibytes
 from tallytree.datasets.group_sizes import GroupSizes
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import SizesArguments, plan_group_sizes
-from tallytree._solvers.papers import cost_table
-from tallytree._solvers.papers.relaxed_programs import tree_relaxed
-from tallytree._solvers.trees import project as tree
 from tallytree.datasets import fioretto
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
 from tallytree.sizes.nearest_consistent import size_forest
 from tallytree.sizes.noisy import measure_levels
+from tallytree.solvers.papers import cost_table
+from tallytree.solvers.papers.relaxed_programs import tree_relaxed
+from tallytree.solvers.trees import project as tree
 
 EPSILONS = (0.1, 0.5, 1.0)
 MECHANISMS = {

@@ -21,9 +21,9 @@ import pandas as pd
 from common import peak_gibibytes
 from tallytree.datasets.households import households
 
-from tallytree._measurements import Noise
-from tallytree._solvers.sizes import joint_families
+from tallytree.kinds.measurements import Noise
 from tallytree.sizes.given_persons import MeasuredRanks, sizes_given_persons
+from tallytree.solvers.sizes import joint_families
 
 Z = 1.6449
 """Of a 90 % interval."""

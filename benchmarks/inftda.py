@@ -21,11 +21,11 @@ import pandas as pd
 from drawing import panels
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import FlowsArguments, plan_flows
 from tallytree.counts import LeastSquares, StabilityHistogram, TopDown
 from tallytree.datasets import boninsegna
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import FlowsArguments, plan_flows
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 EPSILONS = (0.1, 1, 10)

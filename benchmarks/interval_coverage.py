@@ -31,8 +31,9 @@ from scipy import stats
 from tallytree.datasets.commutes import commutes
 
 import tallytree as tt
-from tallytree._accuracy.squared_errors import looked_up
-from tallytree._run import (
+from tallytree.numbers.accuracy.squared_errors import looked_up
+from tallytree.release.intervals import LevelErrors, interval, quantile
+from tallytree.run import (
     CountsArguments,
     FlowsArguments,
     PlannedCounts,
@@ -41,7 +42,6 @@ from tallytree._run import (
     plan_flows,
     plan_group_sizes,
 )
-from tallytree.release.intervals import LevelErrors, interval, quantile
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -25,7 +25,7 @@ from pathlib import Path
 from ratios import LeftOut, Ratio, best, least_seconds
 
 import tallytree as tt
-from tallytree._accounting.spending import Loss, Posting
+from tallytree.accounting.spending import Loss, Posting
 from tallytree.ledger import Ledger, verified
 from tallytree.ledger.chain import append, encoded, read_head
 from tallytree.ledger.database import _PRAGMAS

@@ -27,13 +27,13 @@ from scipy.optimize import minimize
 from tallytree.datasets.residents import LEVELS, residents
 
 import tallytree as tt
-from tallytree._accuracy.expected_errors import expected_errors
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import TablesArguments, plan_tables
 from tallytree.counts.auto_split import auto_split
 from tallytree.datasets import kuo
 from tallytree.hierarchy import nodes_per_level
+from tallytree.numbers.accuracy.expected_errors import expected_errors
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import TablesArguments, plan_tables
 from tallytree.sizes import Matching
 from tallytree.sizes.joint import Joint, joint
 

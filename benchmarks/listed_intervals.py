@@ -15,10 +15,10 @@ import numpy as np
 from unlisted import DELTA, each_case, parser_of, planned
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree.counts import LeastSquares
 from tallytree.counts.unlisted import Remainders
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.release.intervals import LevelErrors, with_intervals
 from tallytree.release.released_tables import count_columns
 

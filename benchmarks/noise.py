@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from ratios import best
 
-from tallytree._private.noise import chacha, samplers
-from tallytree._private.noise import discrete as noise
+from tallytree.private.noise import chacha, samplers
+from tallytree.private.noise import discrete as noise
 
 KEY = bytes(range(32))
 SCALES = (3, 100, 10_000)
@@ -105,7 +105,7 @@ def in_chunks(cells: int) -> str:
         import time
         from pathlib import Path
         import numpy as np
-        from tallytree._private.noise.discrete import laplace_at
+        from tallytree.private.noise.discrete import laplace_at
 
         def peak():
             # Not getrusage: its maximum begins with that of the process that started this one.

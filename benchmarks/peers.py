@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from ratios import LeftOut, Ratio, least_seconds
 
 import tallytree as tt
-from tallytree._solvers.sizes import isotonic
-from tallytree._solvers.trees import project as tree
 from tallytree.hierarchy import decoded
 from tallytree.release.files import write_parquet
 from tallytree.release.level_tables import NodeTable
+from tallytree.solvers.sizes import isotonic
+from tallytree.solvers.trees import project as tree
 
 KEY = bytes(range(32))
 
@@ -46,7 +46,7 @@ def missing(package: str) -> bool:
 
 def noise() -> Iterator[Ratio | LeftOut]:
     """Seconds for a million draws; OpenDP draws fewer, and its time is multiplied."""
-    from tallytree._private.noise import discrete
+    from tallytree.private.noise import discrete
 
     name = "a million draws of discrete {} noise of scale 100"
     if missing("opendp"):
@@ -122,7 +122,7 @@ def fitted_tree() -> Iterator[Ratio | LeftOut]:
     if missing("cvxpy") or missing("clarabel"):
         yield LeftOut(name, "Clarabel, by cvxpy", "cvxpy or clarabel is not installed")
         return
-    from tallytree._solvers.papers.relaxed_programs import tree_relaxed
+    from tallytree.solvers.papers.relaxed_programs import tree_relaxed
 
     parent, noisy = noisy_tree((20, 20, 20))
     whole = noisy.astype(np.int64)

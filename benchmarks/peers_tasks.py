@@ -22,13 +22,13 @@ EPSILON, DELTA = 1.0, 1e-8
 
 
 def noise_tallytree(folder: Path) -> Work:
-    from tallytree._private.noise import discrete_laplace
+    from tallytree.private.noise import discrete_laplace
 
     return lambda: discrete_laplace(SCALE, DRAWS, bytes(range(32))), _noise_facts
 
 
 def noise_opendp(folder: Path) -> Work:
-    from tallytree._private.noise.discrete import opendp_laplace
+    from tallytree.private.noise.discrete import opendp_laplace
 
     return lambda: opendp_laplace(SCALE, DRAWS), _noise_facts
 
@@ -190,7 +190,7 @@ def _tree_facts(x: np.ndarray) -> dict[str, Any]:
 
 
 def tree_tallytree(folder: Path) -> Work:
-    from tallytree._solvers.trees import project as tree
+    from tallytree.solvers.trees import project as tree
 
     parent, noisy, _ = _tree()
     return lambda: tree.project(parent, noisy.astype(np.int64)), _tree_facts
@@ -239,7 +239,7 @@ def _row(n: int = 1_000_000) -> np.ndarray:
 
 
 def isotonic_tallytree(folder: Path) -> Work:
-    from tallytree._solvers.sizes import isotonic
+    from tallytree.solvers.sizes import isotonic
 
     y = _row().astype(np.int64)
     return lambda: isotonic.fit(y, norm=2), _isotonic_facts

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tallytree as tt
-from tallytree._private.engines import CountRecords
-from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree.private.engines import CountRecords
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
 
 LEVELS = ["state", "county", "town"]

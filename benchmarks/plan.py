@@ -27,11 +27,11 @@ from interval_coverage import DELTA, OD, SHARED
 from interval_coverage import planned as data_set
 
 import tallytree as tt
-from tallytree._accuracy.expected_errors import ExpectedError, expected_errors
-from tallytree._accuracy.simulated_errors import simulated_errors
-from tallytree._accuracy.squared_errors import looked_up
-from tallytree._run import CountsArguments, plan_counts
+from tallytree.numbers.accuracy.expected_errors import ExpectedError, expected_errors
+from tallytree.numbers.accuracy.simulated_errors import simulated_errors
+from tallytree.numbers.accuracy.squared_errors import looked_up
 from tallytree.release.view.release_view import published_level
+from tallytree.run import CountsArguments, plan_counts
 
 SIZES = ("taxi",)
 NAMES = (*OD, "commutes", "municipalities", "made_up", *SIZES)

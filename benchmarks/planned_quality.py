@@ -20,9 +20,9 @@ import pandas as pd
 import real_sets
 
 import tallytree as tt
-from tallytree._accuracy.simulated_errors import simulated_errors
-from tallytree._run import CountsArguments, SizesArguments, TablesArguments, plan_counts, plan_group_sizes, plan_tables
+from tallytree.numbers.accuracy.simulated_errors import simulated_errors
 from tallytree.release.quality import NEAR_ZERO, UNRELIABLE, numbers_by_verdict
+from tallytree.run import CountsArguments, SizesArguments, TablesArguments, plan_counts, plan_group_sizes, plan_tables
 
 Planner = Callable[[float, int | None], Any]
 """From ε and a seed to a planned release."""

@@ -24,12 +24,12 @@ import pyarrow.parquet as pq
 from common import SHARED
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import FlowsArguments, plan_flows
-from tallytree._solvers.papers import simplex_programs as black_boxes_simplex
-from tallytree._solvers.trees import simplex
 from tallytree.evaluate.metrics import false_discovery_rate, max_absolute_error
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import FlowsArguments, plan_flows
+from tallytree.solvers.papers import simplex_programs as black_boxes_simplex
+from tallytree.solvers.trees import simplex
 
 PROJECTIONS: dict[str, Callable[..., Any]] = {
     "chebyshev": simplex.chebyshev_families,

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 
+import derived
 import numpy as np
 import pandas as pd
 
-import derived
 import tallytree as tt
 
 MOST = 0.05

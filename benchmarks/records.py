@@ -42,12 +42,12 @@ import real_sets
 from ratios import Ratio, best
 
 import tallytree as tt
-from tallytree._accounting.conversions import rho_from_epsilon
-from tallytree._derived.records import MadeUpRecords
-from tallytree._export.records_file import write_records
+from tallytree.accounting.conversions import rho_from_epsilon
 from tallytree.hierarchy import decoded
+from tallytree.numbers.records import MadeUpRecords
 from tallytree.release.level_tables import NodeTable
 from tallytree.tables import Table, TableLayout
+from tallytree.views.export.records_file import write_records
 
 DELTA = 1e-8
 ATTRIBUTES = ("branch", "gender", "race", "hisp")

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import plan_counts
-from tallytree._run.arguments import CountsArguments
 from tallytree.counts import LeastSquares
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import plan_counts
+from tallytree.run.arguments import CountsArguments
 
 TREES = {
     "binary, 12 levels": [2] * 12,

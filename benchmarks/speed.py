@@ -27,10 +27,10 @@ import pandas as pd
 from ratios import LeftOut, Ratio, best
 
 import tallytree as tt
-from tallytree._private.engines.local import Local
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise, OpenDPNoise
-from tallytree._run import FlowsArguments, SizesArguments, plan_flows, plan_group_sizes
+from tallytree.private.engines.local import Local
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.run import FlowsArguments, SizesArguments, plan_flows, plan_group_sizes
 
 HERE = Path(__file__).resolve().parent
 PEER_VENV = HERE.parent / ".venv-inf-tda"
@@ -165,7 +165,7 @@ def ratios() -> Iterator[Ratio | LeftOut]:
     pandas = started("import pandas")
     yield Ratio("import tallytree", "import pandas", started("import tallytree"), pandas)
     plan = (
-        "from tallytree._accounting import plan_noise; from tallytree._accounting.sensitivity import sensitivity; "
+        "from tallytree.accounting import plan_noise; from tallytree.accounting.sensitivity import sensitivity; "
         "import tallytree as tt; bound = sensitivity('counts', 'change_one'); "
         "plan_noise(tt.Budget(epsilon=1, delta=1e-8), {'a': ('counts', bound), 'b': ('counts', bound)}).spent"
     )

@@ -30,10 +30,10 @@ from common import mean_and_error, peak_gibibytes
 from tallytree.datasets.residents import LEVELS, Residents, residents
 
 import tallytree as tt
-from tallytree._accounting.conversions import rho_from_epsilon
-from tallytree._solvers.tables.fit import fit
-from tallytree._solvers.tables.linear import NoisyTable
-from tallytree._solvers.tables.marginals import Detail
+from tallytree.accounting.conversions import rho_from_epsilon
+from tallytree.solvers.tables.fit import fit
+from tallytree.solvers.tables.linear import NoisyTable
+from tallytree.solvers.tables.marginals import Detail
 
 DELTA = Fraction(1, 10**8)
 TABLES = {"total": (0, 0), "age": (1, 0), "sex": (0, 1), "age x sex": (1, 1)}

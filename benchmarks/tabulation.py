@@ -136,8 +136,8 @@ def bare(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, 
 def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, float]:
     """Seconds, and processor seconds, of our tabulation; the hierarchy is there."""
     import tallytree as tt
-    from tallytree._private.engines import CountGroups, CountRecords
-    from tallytree._private.tabulate.contribution_bound import ContributionBound
+    from tallytree.private.engines import CountGroups, CountRecords
+    from tallytree.private.tabulate.contribution_bound import ContributionBound
     from tallytree.product import LeafKey
 
     leaves = pq.read_table(folder / f"{case.leaves}.parquet")
@@ -199,7 +199,7 @@ def compare(name: str, folder: Path, options: argparse.Namespace) -> None:
 def large(total: int, folder: Path, options: argparse.Namespace) -> None:
     """Tabulate so many (leaf, size, groups) rows with the memory limit, and say what that took."""
     import tallytree as tt
-    from tallytree._private.engines import GroupRows
+    from tallytree.private.engines import GroupRows
     from tallytree.product import LeafKey
 
     file = folder / "large.parquet"

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import plan_flows
-from tallytree._run.arguments import FlowsArguments
 from tallytree.counts import LeafGaussian, LeastSquares, StabilityHistogram
 from tallytree.counts.unlisted import Remainders
 from tallytree.datasets import boninsegna
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import plan_flows
+from tallytree.run.arguments import FlowsArguments
 
 DELTA = 1e-8
 NAMES = ("binary_complete", "binary_sparse", "random_complete", "random_sparse", "day")

@@ -13,8 +13,8 @@ import tallytree as tt
 from helpers.order import in_order
 from helpers.spark import ended, forget, started
 from helpers.tools import check_release
-from tallytree._run.planned import Planned
 from tallytree.release.release import Release
+from tallytree.run.planned import Planned
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""

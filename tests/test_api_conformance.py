@@ -9,10 +9,10 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import TABLES, counts, flows, group_sizes, tables
-from tallytree._run.counted_records import MAX_RECORDS
-from tallytree._run.planned_sizes import MAX_GROUPS
-from tallytree._solvers.papers.packages import PROJECTION_PACKAGES
 from tallytree.ledger import Ledger
+from tallytree.run.counted_records import MAX_RECORDS
+from tallytree.run.planned_sizes import MAX_GROUPS
+from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 
 BLACK_BOXES = [
     (publish, tt.counts.TopDown(projection))

@@ -15,7 +15,7 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import EXACT, PEOPLE, PUBLIC, counts, flows, group_sizes, numbers, without_tails
-from tallytree._run import CountsArguments, plan_counts
+from tallytree.run import CountsArguments, plan_counts
 
 
 def test_counts_at_every_level_with_next_to_no_noise(areas):

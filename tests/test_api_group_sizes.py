@@ -11,8 +11,8 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import without_tails
-from tallytree._run import SizesArguments, plan_group_sizes
 from tallytree.evaluate.metrics import constraint_violations
+from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.sizes import level_estimates
 
 HOUSEHOLDS = pd.DataFrame(

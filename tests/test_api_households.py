@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._private import KeyedNoise
-from tallytree._private.noise.noise_source import OpenDPNoise
 from tallytree.lab.replay.answers import Book, forced
 from tallytree.lab.replay.stated import contradictions, moved
 from tallytree.ledger import Ledger
+from tallytree.private import KeyedNoise
+from tallytree.private.noise.noise_source import OpenDPNoise
 from tallytree.release.manifest import manifest_text
 from tallytree.spec import load_spec
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import tallytree as tt
-from tallytree._run.arguments import (
+from tallytree.lab.audit import audit
+from tallytree.run.arguments import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
     SizesArguments,
     TablesArguments,
 )
-from tallytree._run.households_arguments import HouseholdsArguments
-from tallytree._run.signature import option_docs
-from tallytree.lab.audit import audit
+from tallytree.run.households_arguments import HouseholdsArguments
+from tallytree.run.signature import option_docs
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = [
@@ -156,8 +156,7 @@ def test_aliases_of_the_relation_are_one_relation():
 
 def test_the_public_solvers_are_those_of_the_library():
     """What they solve is tested where they are written."""
-    from tallytree._solvers import sizes, trees
-    from tallytree.solvers import isotonic, matching, simplex, tree
+    from tallytree.solvers import isotonic, matching, simplex, sizes, tree, trees
 
     assert isotonic.fit is sizes.isotonic.fit
     assert matching.match is sizes.matching.match

@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 import tallytree as tt
-from tallytree._run import TablesArguments, plan_tables
 from tallytree.ledger import Ledger
+from tallytree.run import TablesArguments, plan_tables
 from tallytree.spec import SpecError, load_spec
 
 AREAS = tt.Hierarchy.from_table(

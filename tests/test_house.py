@@ -63,11 +63,11 @@ def named(paths):
         ("def f():\n    import gc", True),
         ("from importlib import util", True),
         ("import importlib.util as u", True),
-        ("import sys\nsys.modules['tallytree._private']", True),
+        ("import sys\nsys.modules['tallytree.private']", True),
         ("from sys import modules", True),
         ("__import__('gc')", True),
         ("import sys\nsys.maxsize", False),
-        ("from tallytree._compute import gc", False),
+        ("from tallytree.support import gc", False),
     ],
 )
 def test_ways_around_the_contracts_are_seen(source, found):
@@ -128,7 +128,7 @@ def test_a_class_name_has_one_meaning():
 
 
 def test_tests_mirror_the_layout():
-    """`tests/run` has the tests of the private package `_run`."""
+    """`tests/run` has the tests of the private package `run`."""
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     assert len(folders) > 10
     assert {
@@ -170,15 +170,15 @@ def test_lines_of_the_documentation_fit_a_screen():
 
 
 FOR_PROGRAMMERS = (
-    "_accounting/pld.py", "_accounting/scales.py",  # planning asks them, and says it with the argument that decides
+    "accounting/pld.py", "accounting/scales.py",  # planning asks them, and says it with the argument that decides
     "lab/audit/inputs.py",  # `shift` begins with "neighbor: "
     # called by programs only:
-    "_compute/spill_folders.py", "_private/noise/", "_report/plots.py", "_solvers/", "lab/datasets/",
+    "support/spill_folders.py", "private/noise/", "views/report/plots.py", "solvers/", "lab/datasets/",
     "ledger/books.py", "ledger/events.py", "ledger/running.py",  # the ledger adds its name
-    "_run/output.py",  # begins with the message of `Release.load`
+    "run/output.py",  # begins with the message of `Release.load`
     "sources/public_tables.py",  # begins with the argument, which callers give
-    "_private/engines/requests.py", "_private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
-    "_private/tabulate/leaf_statistics.py", "_private/tabulate/spark_dialect.py",  # what no caller does
+    "private/engines/requests.py", "private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
+    "private/tabulate/leaf_statistics.py", "private/tabulate/spark_dialect.py",  # what no caller does
     "spec/scalars.py", "spec/sections.py", "spec/table_values.py",  # pydantic's; the spec says it with file and line
 )  # fmt: skip
 

@@ -23,8 +23,8 @@ from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
 
 import tallytree as tt
-from tallytree._explore.opening import write_static
-from tallytree._report import write_report
+from tallytree.views.explore.opening import write_static
+from tallytree.views.report import write_report
 
 DATA, HOMES = commutes(60_000), households(4_000)
 TUTORIALS = Path(__file__).parents[1] / "tutorials"

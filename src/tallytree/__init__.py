@@ -8,15 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tallytree._methods import MODULES as _MODULES_OF_METHODS
+from tallytree.support.methods import MODULES as _MODULES_OF_METHODS
 
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers, sources, tables
-    from tallytree._accuracy.replicate_errors import replicate_errors
-    from tallytree._contributions import Contributions
-    from tallytree._derived.changes import change
-    from tallytree._derived.reconcile_sizes import reconcile_group_sizes
-    from tallytree._derived.totals_of_releases import total_of
     from tallytree.api import (
         new_secret,
         release_contributions,
@@ -29,6 +24,11 @@ if TYPE_CHECKING:
     from tallytree.budget import Budget
     from tallytree.errors import BudgetExceeded
     from tallytree.hierarchy import Hierarchy
+    from tallytree.kinds.contributions import Contributions
+    from tallytree.numbers.accuracy.replicate_errors import replicate_errors
+    from tallytree.numbers.changes import change
+    from tallytree.numbers.reconcile_sizes import reconcile_group_sizes
+    from tallytree.numbers.totals_of_releases import total_of
     from tallytree.product import Product
     from tallytree.release import HouseholdsRelease, Release
     from tallytree.spec.planned_errors import plan
@@ -36,33 +36,33 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "Budget": "tallytree.budget",
     "BudgetExceeded": "tallytree.errors",
-    "Contributions": "tallytree._contributions",
+    "Contributions": "tallytree.kinds.contributions",
     "Hierarchy": "tallytree.hierarchy",
     "HouseholdsRelease": "tallytree.release",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
-    "change": "tallytree._derived.changes",
+    "change": "tallytree.numbers.changes",
     "new_secret": "tallytree.api",
     "plan": "tallytree.spec.planned_errors",
-    "reconcile_group_sizes": "tallytree._derived.reconcile_sizes",
+    "reconcile_group_sizes": "tallytree.numbers.reconcile_sizes",
     "release_contributions": "tallytree.api",
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
     "release_group_sizes": "tallytree.api",
     "release_households": "tallytree.api",
     "release_tables": "tallytree.api",
-    "replicate_errors": "tallytree._accuracy.replicate_errors",
-    "total_of": "tallytree._derived.totals_of_releases",
+    "replicate_errors": "tallytree.numbers.accuracy.replicate_errors",
+    "total_of": "tallytree.numbers.totals_of_releases",
 }
 _MODULES_OF_METHODS |= {
-    "mean": "tallytree._derived.means",
-    "plot": "tallytree._report.plots",
-    "quantile": "tallytree._derived.means",
-    "ratio": "tallytree._derived.ratios",
-    "records": "tallytree._derived.records",
-    "scaled": "tallytree._derived.all_records",
-    "share": "tallytree._derived.shares",
-    "total": "tallytree._derived.totals",
+    "mean": "tallytree.numbers.means",
+    "plot": "tallytree.views.report.plots",
+    "quantile": "tallytree.numbers.means",
+    "ratio": "tallytree.numbers.ratios",
+    "records": "tallytree.numbers.records",
+    "scaled": "tallytree.numbers.all_records",
+    "share": "tallytree.numbers.shares",
+    "total": "tallytree.numbers.totals",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")
 

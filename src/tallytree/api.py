@@ -1,7 +1,7 @@
 """The main functions: `release_counts`, `release_flows`, `release_tables`, `release_group_sizes`, `release_households`.
 
-Their arguments are defined, each once with its description, in `tallytree._run.arguments` and, where the statement
-or the audit needs them too, in `tallytree._terms`. `takes` makes the signatures and the help texts from there.
+Their arguments are defined, each once with its description, in `tallytree.run.arguments` and, where the statement
+or the audit needs them too, in `tallytree.kinds.terms`. `takes` makes the signatures and the help texts from there.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tallytree._progress import run_progress
-from tallytree._run import (
+from tallytree.release import HouseholdsRelease, Release
+from tallytree.run import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
@@ -29,11 +29,11 @@ from tallytree._run import (
     plan_release,
     plan_tables,
 )
-from tallytree._run.release_keys import make_secret
-from tallytree._run.shared_arguments import SharedArguments
-from tallytree._run.signature import takes
-from tallytree._stages import stage
-from tallytree.release import HouseholdsRelease, Release
+from tallytree.run.release_keys import make_secret
+from tallytree.run.shared_arguments import SharedArguments
+from tallytree.run.signature import takes
+from tallytree.support.progress import run_progress
+from tallytree.support.stages import stage
 
 A = TypeVar("A", bound=SharedArguments)
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 from numbers import Rational, Real
 from typing import Literal, TypeAlias
 
-from tallytree._markup import html_table
-from tallytree._validate import safe_text, text
+from tallytree.support.markup import html_table
+from tallytree.support.validate import safe_text, text
 
 BudgetKind = Literal["pure", "approximate", "zcdp"]
 Amount: TypeAlias = float | Fraction | Decimal

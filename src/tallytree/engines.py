@@ -1,6 +1,6 @@
 """Where the work on the records runs: the engines that a user chooses with `engine=`; `ENGINES` has them by name."""
 
-from tallytree._private import ENGINES, Engine, Local, Remembering, Spark, names_no_file
+from tallytree.private import ENGINES, Engine, Local, Remembering, Spark, names_no_file
 
 __all__ = ["ENGINES", "Engine", "Local", "Remembering", "Spark", "names_no_file"]
 

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray, concatenate_ranges, numbered
-from tallytree._markup import html_table
-from tallytree._validate import safe_text, text
 from tallytree.sources.public_tables import read_public, refuse_repeated
 from tallytree.sources.text_columns import is_integer_column, text_column
+from tallytree.support.arrays import IntArray, concatenate_ranges, numbered
+from tallytree.support.markup import html_table
+from tallytree.support.validate import safe_text, text
 
 ROOT = "all"
 """The stored name of a root that was added above the supplied levels: in statements, and of files."""

@@ -15,16 +15,16 @@ Its releases keep the `PROMISES`, but for those in its trait `breaks`. Before a 
 run on made-up statistics, and refused where it breaks another one. See `docs/how-to/own-mechanism.md`.
 """
 
-from tallytree._derived.reconcile_counts import reconcile_counts
-from tallytree._foreign import GROUP
-from tallytree._measurements import Measurement, Measures, Noise, Statistic
-from tallytree._mechanism import PROMISES, Promise
-from tallytree._terms import Invariants
 from tallytree.counts.expected_variances import ExpectedVariances
 from tallytree.counts.mechanism import CountsMechanism, statistics_of_counts
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.counts.released_counts import sum_over_tree as sums_of_counts
 from tallytree.hierarchy import Tree
+from tallytree.kinds.foreign import GROUP
+from tallytree.kinds.measurements import Measurement, Measures, Noise, Statistic
+from tallytree.kinds.mechanism import PROMISES, Promise
+from tallytree.kinds.terms import Invariants
+from tallytree.numbers.reconcile_counts import reconcile_counts
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.domain import measured_everywhere as statistics_of_sizes
 from tallytree.sizes.mechanism import SizesMechanism

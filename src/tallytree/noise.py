@@ -1,5 +1,5 @@
 """Integer noise, drawn exactly: a pure function of a secret key and an address."""
 
-from tallytree._private import discrete_gaussian, discrete_laplace
+from tallytree.private import discrete_gaussian, discrete_laplace
 
 __all__ = ["discrete_gaussian", "discrete_laplace"]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray, concatenate_ranges
-from tallytree._impossible import read_impossible
-from tallytree._leaf_codes import codes_by_side, other_leaf, others_by_level, require_unique_codes
-from tallytree._markup import html_table
-from tallytree._validate import safe_text, text
 from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
+from tallytree.support.arrays import IntArray, concatenate_ranges
+from tallytree.support.markup import html_table
+from tallytree.support.validate import safe_text, text
+from tallytree.trees.impossible import read_impossible
+from tallytree.trees.leaf_codes import codes_by_side, other_leaf, others_by_level, require_unique_codes
 
 MAX_PRODUCT_CELLS = 2**62
 """Node numbers are 64-bit; a bit is kept free so that arithmetic on them cannot wrap."""

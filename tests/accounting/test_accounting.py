@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._accounting import (
+from tallytree.accounting import (
     LevelPlan,
     NoisePlan,
     epsilon_from_rho,
@@ -17,8 +17,8 @@ from tallytree._accounting import (
     plan_noise,
     rho_from_epsilon,
 )
-from tallytree._accounting.sensitivity import Sensitivity, sensitivity
-from tallytree._measurements import Noise
+from tallytree.accounting.sensitivity import Sensitivity, sensitivity
+from tallytree.kinds.measurements import Noise
 
 COUNTS = sensitivity("counts", "change_one")
 LEVELS = {"state": ("counts", COUNTS), "county": ("counts", COUNTS)}

@@ -6,10 +6,10 @@ from fractions import Fraction
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import Asked, LevelPlan, NoisePlan, plan_noise
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._accounting.spending import Loss
-from tallytree._contributions import contribution_bins
+from tallytree.accounting import Asked, LevelPlan, NoisePlan, plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.accounting.spending import Loss
+from tallytree.kinds.contributions import contribution_bins
 
 RELATIONS = ("add_remove", "change_one")
 LEVELS = {

@@ -12,10 +12,10 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import PEOPLE
-from tallytree._accounting import kept_values, noise_plan, plan_noise, pld
-from tallytree._accounting.kept_values import KeptValues
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._run import CountsArguments, plan_counts
+from tallytree.accounting import kept_values, noise_plan, plan_noise, pld
+from tallytree.accounting.kept_values import KeptValues
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.run import CountsArguments, plan_counts
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 LEVELS = {
@@ -79,8 +79,8 @@ def test_a_process_that_finds_its_plan_does_not_import_dp_accounting(folder, rig
     answers()
     code = (
         "import sys, tallytree as tt\n"
-        "from tallytree._accounting import plan_noise\n"
-        "from tallytree._accounting.sensitivity import sensitivity\n"
+        "from tallytree.accounting import plan_noise\n"
+        "from tallytree.accounting.sensitivity import sensitivity\n"
         "root, leaf = sensitivity('total', 'add_remove'), sensitivity('counts', 'change_one')\n"
         "levels = {'root': ('total', root), 'leaf': ('counts', leaf)}\n"
         "print(plan_noise(tt.Budget(epsilon=1, delta=1e-8), levels).spent['epsilon'], 'dp_accounting' in sys.modules)"

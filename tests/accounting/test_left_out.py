@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree._accounting.left_out import ALPHA, left_out, told_apart
-from tallytree._contributions import contribution_bins
-from tallytree._measurements import Noise
+from tallytree.accounting.left_out import ALPHA, left_out, told_apart
+from tallytree.kinds.contributions import contribution_bins
+from tallytree.kinds.measurements import Noise
 
 SILENT = Noise("discrete_laplace", Fraction(1, 64))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree._accounting.losses import Loss, LossSums
-from tallytree._accounting.periods import ALL_TIME, ROLLING_DAYS, Period, Window, named_day
+from tallytree.accounting.losses import Loss, LossSums
+from tallytree.accounting.periods import ALL_TIME, ROLLING_DAYS, Period, Window, named_day
 
 START = date(2026, 1, 1)
 DAYS = 120

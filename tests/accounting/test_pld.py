@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._accounting import LevelPlan, NoisePlan, epsilon_from_rho, plan_noise, pld
-from tallytree._accounting.scales import next_float
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._measurements import Noise
+from tallytree.accounting import LevelPlan, NoisePlan, epsilon_from_rho, plan_noise, pld
+from tallytree.accounting.scales import next_float
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.kinds.measurements import Noise
 
 COUNTS = ("counts", sensitivity("counts", "change_one"))
 PRESENCE = ("counts", sensitivity("counts", "add_remove"))
@@ -162,8 +162,8 @@ def test_nothing_measured_spends_nothing():
 def test_the_accountant_is_imported_only_when_it_is_needed():
     code = """
 import sys, tallytree as tt
-from tallytree._accounting import plan_noise
-from tallytree._accounting.sensitivity import sensitivity
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
 levels = {"a": ("counts", sensitivity("counts", "add_remove"))}
 plan_noise(tt.Budget(epsilon=1), levels), plan_noise(tt.Budget(epsilon=1, delta=1e-8), levels, accounting="zcdp")
 assert "dp_accounting" not in sys.modules

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import plan_noise, plan_stability, pld
-from tallytree._accounting.risk import FALSE_POSITIVE_RATES, attack_rates, by_losses, by_rho, most_true_positives
-from tallytree._accounting.sensitivity import sensitivity
+from tallytree.accounting import plan_noise, plan_stability, pld
+from tallytree.accounting.risk import FALSE_POSITIVE_RATES, attack_rates, by_losses, by_rho, most_true_positives
+from tallytree.accounting.sensitivity import sensitivity
 
 RELATIONS = ("add_remove", "change_one")
 

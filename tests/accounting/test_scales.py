@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree._accounting import scales
-from tallytree._accounting.scales import representable
+from tallytree.accounting import scales
+from tallytree.accounting.scales import representable
 
 LARGEST = 2**40
 

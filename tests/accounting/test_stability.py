@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import StabilityPlan, plan_stability
-from tallytree._accounting.scales import next_float
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._accounting.stability import least_threshold, suffices
-from tallytree._measurements import Noise
+from tallytree.accounting import StabilityPlan, plan_stability
+from tallytree.accounting.scales import next_float
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.accounting.stability import least_threshold, suffices
+from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit.inputs import Neighborhood
 from tallytree.lab.audit.threshold import hockey_stick
 

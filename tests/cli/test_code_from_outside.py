@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree import _foreign
 from tallytree.cli.failures import ExitCode
 from tallytree.spec import load_spec
 
@@ -218,7 +217,7 @@ def test_an_entry_point_that_is_really_installed_is_found(tmp_path):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: uniform\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[tallytree.mechanisms]\nuniform-below = helpers.foreign:UniformBelow\n")
     script = (
-        "from tallytree._foreign import installed, installed_class; from tallytree.mechanisms import CountsMechanism\n"
+        "from tallytree.kinds.foreign import installed, installed_class; from tallytree.mechanisms import CountsMechanism\n"
         "print(installed(), installed_class('uniform-below', CountsMechanism).__name__)"
     )
     paths = os.pathsep.join([str(tmp_path), str(HELPERS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])

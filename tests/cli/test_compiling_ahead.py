@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import tallytree
-from tallytree._compute.compiled_ahead import environment
 from tallytree.cli.compiling_ahead import STAMP, compile_ahead
+from tallytree.support.compiled_ahead import environment
 
 RELEASE = """
 import sys
 from pathlib import Path
-from tallytree._compute import compiled_ahead, kernels
+from tallytree.support import compiled_ahead, kernels
 compiled_ahead.COMPILED, compiled_ahead.WIDE = Path(sys.argv[1]), None  # the noise too, whatever the processor
 import numpy as np, pyarrow as pa
 import tallytree as tt

@@ -76,7 +76,7 @@ def test_a_long_message_is_shown_without_its_middle(run, tmp_path):
 
 @pytest.mark.slow
 def test_no_thread_for_compiled_code_is_refused_with_the_variable(tmp_path):
-    program = [sys.executable, "-c", "import tallytree._compute.kernels"]
+    program = [sys.executable, "-c", "import tallytree.support.kernels"]
     ran = subprocess.run(
         program, env={**os.environ, "NUMBA_NUM_THREADS": "0"}, check=False, capture_output=True, text=True
     )

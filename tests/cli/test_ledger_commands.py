@@ -15,7 +15,7 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import posting, pure
-from tallytree._accounting.spending import Approval
+from tallytree.accounting.spending import Approval
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release

@@ -8,7 +8,7 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import TERMS, approximate, posting, pure
-from tallytree._accounting import rho_from_epsilon
+from tallytree.accounting import rho_from_epsilon
 from tallytree.ledger import Ledger
 
 

@@ -264,7 +264,7 @@ def test_a_bound_that_is_chosen_later_and_another_engine(folder):
     assert lint().exit_code == 0
     assert ("id", "more rows of a person than max_contributions (9)") in found(folder)[0]
     planned = load_spec("spec.yaml").plan()
-    from tallytree._run.lint import lint as write_file
+    from tallytree.run.lint import lint as write_file
 
     other = tt.engines.Remembering()
     object.__setattr__(planned.largest, "engine", other)

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise, OpenDPNoise
 from tallytree.cli.failures import ExitCode
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
 from tallytree.release import Release
 
 STATES = ['North, "upper"', "South\nand low", "Ærø; [red]"]

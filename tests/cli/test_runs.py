@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tallytree._run.output import Output
-from tallytree._run.planned import Planned
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.run.output import Output
+from tallytree.run.planned import Planned
 from tallytree.spec import load_spec
 
 SPEC = """\

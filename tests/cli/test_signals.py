@@ -16,8 +16,8 @@ SPILLS = """
     import sys
     import numpy as np, pyarrow as pa
     import tallytree as tt
-    from tallytree._private.engines import CountGroups, Local
-    from tallytree._private.tabulate.records import LeafKey
+    from tallytree.private.engines import CountGroups, Local
+    from tallytree.private.tabulate.records import LeafKey
 
     def work():
         ids = np.arange(6_000_000)
@@ -30,7 +30,7 @@ SPILLS = """
 # Native code that Python cannot interrupt, while a folder with rows exists.
 BLOCKED = """
     import hashlib, sys
-    from tallytree._compute.spill_folders import spill_folder
+    from tallytree.support.spill_folders import spill_folder
 
     def work():
         with spill_folder(sys.argv[1]) as folder:
@@ -40,7 +40,7 @@ BLOCKED = """
 # A library that keeps the exception to itself, and one that turns it into another.
 SWALLOWED = """
     import sys, time
-    from tallytree._compute.spill_folders import spill_folder
+    from tallytree.support.spill_folders import spill_folder
 
     def work():
         with spill_folder(sys.argv[1]) as folder:

@@ -16,7 +16,7 @@ WARM = "from tallytree.cli import app; app(['warm'], standalone_mode=False)"
 RELEASES = """
 import contextlib, json, warnings
 import tallytree as tt
-from tallytree._compute.kernels import compilations, found_in_cache
+from tallytree.support.kernels import compilations, found_in_cache
 from tallytree.datasets.commutes import commutes
 from tallytree.datasets.households import households
 from tallytree.datasets.residents import residents

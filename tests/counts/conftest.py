@@ -8,11 +8,11 @@ import pytest
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._accounting import plan_noise
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
 
 
 @dataclass

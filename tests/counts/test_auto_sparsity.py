@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._accounting import plan_noise
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._accuracy.fitted_errors import fitted_errors
-from tallytree._compute import threads
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_counts import TrueCounts
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
 from tallytree.counts import auto_sparsity, sparse_fit, top_down_measuring
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
+from tallytree.numbers.accuracy.fitted_errors import fitted_errors
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.spec import load_spec
+from tallytree.support import threads
 
 AUTO = tt.counts.LeastSquares(sparsity="auto")
 NONE = np.empty(0, np.int64)

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._measurements import Noise
 from tallytree.counts.expected_variances import fitted_variances, summed_variances
+from tallytree.kinds.measurements import Noise
 
 NOISE = {level: Noise("discrete_gaussian", scale) for level, scale in (("all", 6), ("state", 8), ("county", 10))}
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import FlowsArguments, plan_flows
-from tallytree._solvers.trees import simplex
-from tallytree._solvers.trees.project import project
 from tallytree.counts.fitting import sibling_keys
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import FlowsArguments, plan_flows
+from tallytree.solvers.trees import simplex
+from tallytree.solvers.trees.project import project
 
 KEY = bytes(range(32))
 

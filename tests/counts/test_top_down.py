@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._solvers.papers.packages import PROJECTION_PACKAGES
-from tallytree._solvers.trees import simplex
-from tallytree._solvers.trees.thresholds import survivors
 from tallytree.counts import top_down_measuring
+from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
+from tallytree.solvers.trees import simplex
+from tallytree.solvers.trees.thresholds import survivors
 
 
 def one_by_one(tree, total, measures, projection):

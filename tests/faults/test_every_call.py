@@ -18,10 +18,10 @@ import tallytree as tt
 from helpers.file_calls import ends_of_runs
 from helpers.paid_runs import TERMS, check_paid
 from helpers.release_folders import PRIVATE, digest, tables
-from tallytree._accounting.spending import Approval
-from tallytree._compute.spill_folders import remove_leftovers
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.support.spill_folders import remove_leftovers
 
 SPEC = f"statistic: counts\nrecords: people.parquet\nhierarchy: {{path: areas.parquet, levels: [state]}}\n{TERMS}"
 SIZES = """\

@@ -16,9 +16,9 @@ import pytest
 
 import tallytree as tt
 from helpers.spark import bytes_of, files_with_rows, saved
-from tallytree._private.engines import CountRecords, Spark
-from tallytree._private.engines import spark as engine_module
-from tallytree._private.tabulate.contribution_bound import ContributionBound
+from tallytree.private.engines import CountRecords, Spark
+from tallytree.private.engines import spark as engine_module
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.needs("pyspark", "sqlglot")
@@ -61,7 +61,7 @@ def test_a_release_is_the_local_engines_byte_for_byte_at_any_number_of_partition
 def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
     spark: Any, spark_folder: Path, areas: Any, monkeypatch: Any
 ) -> None:
-    from tallytree._private.tabulate.spark_session import SparkSQLSession
+    from tallytree.private.tabulate.spark_session import SparkSQLSession
 
     key = bytes(range(50, 82))
     before = set(files_with_rows(spark_folder))  # of tests whose tasks were tried again: see docs/how-to/large-data.md

@@ -15,18 +15,18 @@ import pytest
 
 import tallytree as tt
 from helpers.spark import bytes_of, saved
-from tallytree._bands import ForcedCut, chosen_cut
-from tallytree._measurements import Noise
-from tallytree._private.band_work import BandInputs, BandWork, PlanBelow, PlannedCells
-from tallytree._private.engines import Spark
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.counts_in_files import KnownCounts
-from tallytree._run import plan_counts
-from tallytree._run.arguments import CountsArguments, SizesArguments
-from tallytree._run.plan_sizes import plan_group_sizes
 from tallytree.counts import CountsMechanism, TopDown
+from tallytree.kinds.measurements import Noise
 from tallytree.ledger import Ledger
+from tallytree.private.band_work import BandInputs, BandWork, PlanBelow, PlannedCells
+from tallytree.private.engines import Spark
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.counts_in_files import KnownCounts
+from tallytree.run import plan_counts
+from tallytree.run.arguments import CountsArguments, SizesArguments
+from tallytree.run.plan_sizes import plan_group_sizes
 from tallytree.sizes import Joint, Matching
+from tallytree.trees.bands import ForcedCut, chosen_cut
 
 pytestmark = [pytest.mark.needs("pyspark", "sqlglot"), pytest.mark.slow]
 
@@ -66,7 +66,7 @@ def test_the_saved_release_is_the_local_one(
 ) -> None:
     from pyspark import SparkContext
 
-    from tallytree._private.tabulate import spark_bands
+    from tallytree.private.tabulate import spark_bands
 
     worked, done = [], spark_bands._Pass.done
 
@@ -84,7 +84,7 @@ def test_the_saved_release_is_the_local_one(
 @pytest.fixture
 def dying(monkeypatch: Any, tmp_path: Path) -> Any:
     """Have the worker of a band killed, after it has sent what it has made: the first time, or every time."""
-    from tallytree._private.tabulate import spark_bands
+    from tallytree.private.tabulate import spark_bands
 
     real, marker = spark_bands.band_function, tmp_path / "killed"
 
@@ -140,7 +140,7 @@ MARK = 0x5EC2E7C0DE5EC2E7
 def test_no_subkey_and_no_true_statistic_is_where_others_look(
     spark: Any, spark_folder: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    from tallytree._private.tabulate import spark_bands
+    from tallytree.private.tabulate import spark_bands
 
     cut = chosen_cut(TREE, lambda depth, nodes: nodes, 0, BANDS)
     noise = Noise("discrete_laplace", Fraction(3))
@@ -185,7 +185,7 @@ def test_no_subkey_and_no_true_statistic_is_where_others_look(
 
 
 def test_what_cannot_work_is_refused_before_anything_is_read(spark: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    from tallytree._private.tabulate import spark_bands
+    from tallytree.private.tabulate import spark_bands
 
     ledger = Ledger(tmp_path / "ledger.db")
     options = {"memory": "1GB", "engine": Spark(spark), "ledger": ledger, "dataset": "people", "run": "one"}

@@ -92,7 +92,7 @@ VIEWS = (
 
 def draw_each_kind_once():
     """A picture takes a second: a child gets the first one of its kind, and writes that."""
-    from tallytree._charts import drawing
+    from tallytree.views.charts import drawing
 
     draw, kept = drawing._DRAWER.drawn, {}
 

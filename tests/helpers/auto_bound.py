@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree._run import (
+from tallytree.run import (
     CountsArguments,
     SizesArguments,
     TablesArguments,

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._run import plan_counts
-from tallytree._run.arguments import CountsArguments
+from tallytree.run import plan_counts
+from tallytree.run.arguments import CountsArguments
 
 APPROXIMATE = tt.Budget(epsilon=1.0, delta=1e-6)
 

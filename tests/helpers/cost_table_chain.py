@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import IntArray
-from tallytree._solvers.checks import MAX_SUM, check_integers
-from tallytree._solvers.papers.preorder import check_integer
+from tallytree.solvers.checks import MAX_SUM, check_integers
+from tallytree.solvers.papers.preorder import check_integer
+from tallytree.support.arrays import IntArray
 
 
 def chain_fit(

@@ -15,7 +15,7 @@ LONGEST = (
     "docs/test_pages.py",
     "lab/replay/test_replay.py",
     "faults/test_every_command.py",
-    "explore/test_views_in_browser.py",
+    "views/explore/test_views_in_browser.py",
     "lab/reproduce/test_frame.py",
     "faults/test_sources.py",
     "faults/test_memory.py",

@@ -15,14 +15,14 @@ import pyarrow as pa
 
 import tallytree as tt
 from helpers.spark import JAVA, bytes_of, started
-from tallytree._bands import ForcedCut
-from tallytree._private.engines import CountRecords, Spark
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate import spark_session
-from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._run import plan_counts
-from tallytree._run.arguments import CountsArguments
+from tallytree.private.engines import CountRecords, Spark
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate import spark_session
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
+from tallytree.run import plan_counts
+from tallytree.run.arguments import CountsArguments
+from tallytree.trees.bands import ForcedCut
 
 SECRET = "s3cr3t-of-a-record"  # noqa: S105
 KEY = bytes(range(100, 132))
@@ -44,7 +44,7 @@ def executors() -> list[int]:
 
 def band_runs(engine: Spark, said: dict[str, object]) -> list[bytes]:
     """A release in bands, during which all executors are killed; and the noise subkeys that tasks were given."""
-    from tallytree._private.tabulate import spark_bands
+    from tallytree.private.tabulate import spark_bands
 
     leaves = pa.table({"county": [f"c{i // 4}" for i in range(16)], "town": range(16)})
     tree = tt.Hierarchy.from_table(leaves, ["county", "town"])

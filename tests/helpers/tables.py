@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from tallytree._solvers.tables.marginals import Detail
+from tallytree.solvers.tables.marginals import Detail
 
 FLAT = [[], [2], [1, 3], [3, 2], [2, 1, 2]]
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 0, 1]), np.arange(4))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tallytree._private.engines import CountGroups, CountRecords, Engine, GroupRows
-from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree.private.engines import CountGroups, CountRecords, Engine, GroupRows
+from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 from tallytree.product import LeafKey
 
 

@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree._explore.columns import facts
-from tallytree._report.checks import run_checks
-from tallytree._report.front import front_page
-from tallytree._report.reading import level_errors
-from tallytree._report.sections import all_sections
-from tallytree._report.summary import summary
 from tallytree.release.view.release_view import ReleaseView
+from tallytree.views.explore.columns import facts
+from tallytree.views.report.checks import run_checks
+from tallytree.views.report.front import front_page
+from tallytree.views.report.reading import level_errors
+from tallytree.views.report.sections import all_sections
+from tallytree.views.report.summary import summary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TOWNS = pd.DataFrame(

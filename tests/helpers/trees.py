@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from tallytree._solvers.trees.project import project
+from tallytree.solvers.trees.project import project
 
 INF = float("inf")
 some_weights = st.one_of(st.sampled_from([0, 0, 1, 1, 1, 2, 0.1, 1 / 3, 1e-9, 1e9, INF]), st.floats(1e-3, 1e3))

@@ -3,9 +3,9 @@
 import pytest
 
 import tallytree as tt
-from tallytree._private.noise import entropy
-from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree.ledger import Ledger
+from tallytree.private.noise import entropy
+from tallytree.private.noise.noise_source import KeyedNoise
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 import tallytree as tt
 from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, approximate, posting, pure, zcdp
-from tallytree._accounting.spending import Approval
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger, verified
 from tallytree.ledger.chain import START, encoded
 

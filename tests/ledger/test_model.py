@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import tallytree as tt
 from helpers.ledger_entries import approximate, posting, pure, zcdp
-from tallytree._accounting.spending import Approval
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger, verified
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=50)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
-from tallytree._accounting.entries import Approval
-from tallytree._accounting.periods import ROLLING_DAYS, Period, Window
-from tallytree._run.release_keys import make_secret
+from tallytree.accounting.entries import Approval
+from tallytree.accounting.periods import ROLLING_DAYS, Period, Window
 from tallytree.ledger import Ledger
 from tallytree.ledger.events import event_text, read_event, release_text
+from tallytree.run.release_keys import make_secret
 
 START = date(2026, 3, 2)
 

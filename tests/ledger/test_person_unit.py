@@ -9,8 +9,8 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import TERMS, posting, pure
-from tallytree._run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 from tallytree.ledger import Ledger
+from tallytree.run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A"], "county": ["x", "y"]}), ["state", "county"])
 LARGEST = 3
@@ -89,7 +89,7 @@ def test_the_unit_of_one_statistic_can_be_declared(ledger, unit):
         ledger.set_limit("people", tt.Budget(epsilon=9), unit="person")
 
 
-# --- The proof of `tallytree._accounting.spending`, on all pairs of small data sets ---
+# --- The proof of `tallytree.accounting.spending`, on all pairs of small data sets ---
 
 
 def ways(most):

@@ -63,7 +63,7 @@ import pathlib, sys, time
 from fractions import Fraction
 from tallytree.errors import BudgetExceeded
 from tallytree.ledger import Ledger
-from tallytree._accounting.spending import Loss, Posting
+from tallytree.accounting.spending import Loss, Posting
 path, me = sys.argv[1:]
 loss = Loss(Fraction(1, 3), Fraction(0), Fraction(1, 18))
 posting = Posting(dataset="people", statistic="counts", mechanism="TopDown", neighboring="add_remove",
@@ -110,7 +110,7 @@ CRASH = """
 import pathlib, sys, time
 import pyarrow as pa
 import tallytree as tt
-from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.noise_source import KeyedNoise
 def wait(*arguments):
     pathlib.Path(sys.argv[2]).touch()
     time.sleep(600)

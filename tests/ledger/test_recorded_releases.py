@@ -12,10 +12,10 @@ import pytest
 import tallytree as tt
 from helpers.ledger_entries import PEOPLE, PURE, TERMS, posting, pure, release
 from tallytree import counts
-from tallytree._private.noise import entropy
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import CountsArguments, plan_counts
 from tallytree.ledger import Account, Ledger
+from tallytree.private.noise import entropy
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import CountsArguments, plan_counts
 
 
 def test_each_release_is_recorded_and_says_so(areas, path):

@@ -10,7 +10,7 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import TERMS, posting, pure
-from tallytree._accounting.spending import Approval
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Account, Ledger, Recorded
 
 PLAN, OTHER_PLAN = "a" * 64, "b" * 64

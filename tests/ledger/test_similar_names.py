@@ -4,7 +4,7 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import TERMS, posting, pure
-from tallytree._accounting.spending import Approval
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 from tallytree.ledger.similar_names import near_names
 

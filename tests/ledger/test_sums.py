@@ -6,8 +6,8 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import BOTH, PEOPLE, PURE, RHO, TERMS, approximate, posting, pure, threshold, zcdp
-from tallytree._accounting.spending import Approval, Loss
-from tallytree._run import CountsArguments, plan_counts
+from tallytree.accounting.spending import Approval, Loss
+from tallytree.run import CountsArguments, plan_counts
 
 
 def test_sums_are_exact(ledger):

@@ -6,7 +6,7 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import BOTH, PURE, RHO, TERMS, approximate, posting, pure, release, threshold, zcdp
-from tallytree._accounting.spending import Approval
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 
 

@@ -15,7 +15,7 @@ import pytest
 import tallytree as tt
 from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
-from tallytree._accounting.spending import Approval
+from tallytree.accounting.spending import Approval
 from tallytree.ledger import Account, Ledger, database, running, verified
 from tallytree.ledger.chain import Head, linked
 from tallytree.ledger.database import blank_ledger
@@ -101,7 +101,7 @@ TURNS = """
 import sys
 from fractions import Fraction
 from tallytree.ledger import Ledger
-from tallytree._accounting.spending import Loss, Posting
+from tallytree.accounting.spending import Loss, Posting
 posting = Posting(dataset="people", statistic="counts", mechanism="TopDown", neighboring="add_remove",
                   max_contributions=1, unit="record", loss=Loss(Fraction(1, 7), Fraction(0), Fraction(1, 98)))
 ledger = Ledger(sys.argv[1])

@@ -205,19 +205,19 @@ MUTANTS = [
     ),
     fault(
         "std_dev of totals understated by 10 %",
-        "tests/derived/test_totals.py::test_the_error_is_that_of_dense_generalised_least_squares",
+        "tests/numbers/test_totals.py::test_the_error_is_that_of_dense_generalised_least_squares",
         "std_dev = np.sqrt(variances)[sums.rows]",
         "std_dev = 0.9 * np.sqrt(variances)[sums.rows]",
     ),
     fault(
         "shares whose wholes are taken as independent of their parts",
-        "tests/derived/test_shares.py::test_shares_of_counties_have_the_error_of_the_dense_fit",
+        "tests/numbers/test_shares.py::test_shares_of_counties_have_the_error_of_the_dense_fit",
         "whole + rounding * (whole > 0), parts * whole",
         "whole + rounding * (whole > 0), 0.0 * parts * whole",
     ),
     fault(
         "changes with the error of the later release alone",
-        "tests/derived/test_changes.py::test_the_variance_of_a_change_is_the_sum_of_both",
+        "tests/numbers/test_changes.py::test_the_variance_of_a_change_is_the_sum_of_both",
         "variance = first.variance + second.variance",
         "variance = 0.0 * first.variance + second.variance",
     ),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import tallytree
-from tallytree._explore.writing import SCRIPTS, STYLES
 from tallytree.lab.reproduce import EXPERIMENTS
+from tallytree.views.explore.writing import SCRIPTS, STYLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -38,14 +38,14 @@ def wheel(tmp_path_factory):
 @pytest.mark.slow
 def test_the_wheel_holds_every_module_and_is_typed(wheel):
     packed = {name for name in wheel.namelist() if name.startswith("tallytree/")}
-    packed -= {name for name in packed if name.startswith("tallytree/_compute/compiled/")}  # of the Makefile's wheel
+    packed -= {name for name in packed if name.startswith("tallytree/support/compiled/")}  # of the Makefile's wheel
     source = REPOSITORY / "src"
     expected = {str(path.relative_to(source)) for path in source.rglob("*.py")}
     expected |= {"tallytree/py.typed", "tallytree/ledger/schema.sql"}
-    expected |= {f"tallytree/_report/templates/report.{kind}" for kind in ("html", "css")}
+    expected |= {f"tallytree/views/report/templates/report.{kind}" for kind in ("html", "css")}
     expected |= {"tallytree/release/opendp_deployments_schema.yaml"}
     page = ("index.html", *STYLES, *SCRIPTS)
-    expected |= {f"tallytree/_explore/{name}" for name in ("icon.svg", *(f"page/{each}" for each in page))}
+    expected |= {f"tallytree/views/explore/{name}" for name in ("icon.svg", *(f"page/{each}" for each in page))}
     named = [one.name for one in EXPERIMENTS if one.published_in]
     expected |= {f"tallytree/lab/reproduce/published_figures/{name}.csv" for name in named}
     assert packed == expected

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._private import core_dumps
-from tallytree._private.core_dumps import core_dumps_disabled
-from tallytree._private.tabulate import duckdb_session
+from tallytree.private import core_dumps
+from tallytree.private.core_dumps import core_dumps_disabled
+from tallytree.private.tabulate import duckdb_session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's flag is Linux's")
 
@@ -54,7 +54,7 @@ def test_a_release_runs_without_core_dumps(areas, dumpable, monkeypatch):
 
 
 def test_noise_is_measured_without_core_dumps(areas, dumpable, monkeypatch):
-    from tallytree._run.planned_counts import PlannedCounts
+    from tallytree.run.planned_counts import PlannedCounts
 
     seen, reconcile = [], PlannedCounts.reconcile
     monkeypatch.setattr(PlannedCounts, "reconcile", lambda *a: [seen.append(state()), reconcile(*a)][1])
@@ -88,7 +88,7 @@ def test_the_last_of_nested_and_concurrent_uses_restores(dumpable):
 def test_a_limit_that_was_lowered_meanwhile_does_not_make_restoring_fail(dumpable):
     code = """
         import resource
-        from tallytree._private.core_dumps import core_dumps_disabled
+        from tallytree.private.core_dumps import core_dumps_disabled
         resource.setrlimit(resource.RLIMIT_CORE, (2**20, 2**20))
         with core_dumps_disabled():
             resource.setrlimit(resource.RLIMIT_CORE, (0, 2**10))
@@ -135,7 +135,7 @@ def test_another_user_than_root_can_release_while_its_files_in_proc_are_roots():
         import ctypes, os, subprocess, sys
         import numpy as np, pyarrow as pa, pyarrow.parquet as pq
         import tallytree as tt
-        from tallytree._private.core_dumps import core_dumps_disabled
+        from tallytree.private.core_dumps import core_dumps_disabled
         os.chdir(sys.argv[1])
         areas = tt.Hierarchy.from_table(pa.table({"leaf": ["1", "2"]}), ["leaf"])
         ids = np.arange(1_000_000) % 700_001

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._accounting import plan_noise, plan_stability
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise, OpenDPNoise
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree.accounting import plan_noise, plan_stability
+from tallytree.accounting.sensitivity import sensitivity
 from tallytree.hierarchy import decoded
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.release import measured_table as measured_module
 from tallytree.release.measured_table import MeasuredTable
 from tallytree.sizes import SizesDomain

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._compute.spill_folders import KeptFolder
-from tallytree._measurements import Measurement, Noise
+from tallytree.kinds.measurements import Measurement, Noise
 from tallytree.release import level_files, level_tables, measured_table
 from tallytree.release.files import TableWriter, write_parquet
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 from tallytree.release.level_tables import FileTable, NodeTable, read_all
 from tallytree.release.measured_table import measurement_tables
+from tallytree.support.spill_folders import KeptFolder
 
 NOISE = Noise("discrete_laplace", Fraction(2))
 EMPTY = pa.table({"count": pa.array([], pa.int64())})

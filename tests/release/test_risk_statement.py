@@ -4,12 +4,12 @@ import pytest
 
 import tallytree as tt
 from helpers.releases import counts, group_sizes
-from tallytree._accounting import risk
-from tallytree._report.front import front_page
-from tallytree._run import CountsArguments, plan_counts, planned
+from tallytree.accounting import risk
 from tallytree.release import Release
 from tallytree.release.registry_entry import REGISTRY_FILE
 from tallytree.release.view.release_view import ReleaseView
+from tallytree.run import CountsArguments, plan_counts, planned
+from tallytree.views.report.front import front_page
 
 PURE = tt.Budget(epsilon=1)
 

@@ -24,17 +24,17 @@ from helpers.auto_bound import (
     table,
 )
 from helpers.banded import saved
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._measurements import Noise
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import CountsArguments, contributions_of, plan_counts
-from tallytree._run import planned_auto_bound as module
-from tallytree._run.choosing_bound import recommendation
-from tallytree._run.measured_contributions import MeasuredContributions
-from tallytree._run.planned import PaidNoise
-from tallytree._run.planned_auto_bound import chosen_bound, with_bound
-from tallytree._run.release_keys import ReleaseKeys
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.kinds.measurements import Noise
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.release.contributions_table import left_out_unknown
+from tallytree.run import CountsArguments, contributions_of, plan_counts
+from tallytree.run import planned_auto_bound as module
+from tallytree.run.choosing_bound import recommendation
+from tallytree.run.measured_contributions import MeasuredContributions
+from tallytree.run.planned import PaidNoise
+from tallytree.run.planned_auto_bound import chosen_bound, with_bound
+from tallytree.run.release_keys import ReleaseKeys
 
 # --- The loss, over neighbors ---
 

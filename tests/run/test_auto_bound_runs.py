@@ -8,13 +8,13 @@ import pytest
 
 import tallytree as tt
 from helpers.auto_bound import EPSILON, PEOPLE, RECORDS, options_of, planned, planned_sizes, released, table
-from tallytree._accounting import NoisePlan
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import CountsArguments, plan_counts
-from tallytree._run import planned_auto_bound as module
-from tallytree._run.planned_counts import PlannedCounts
-from tallytree._run.release_keys import ReleaseKeys
+from tallytree.accounting import NoisePlan
 from tallytree.ledger import Ledger
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.run import CountsArguments, plan_counts
+from tallytree.run import planned_auto_bound as module
+from tallytree.run.planned_counts import PlannedCounts
+from tallytree.run.release_keys import ReleaseKeys
 
 # --- Keys ---
 

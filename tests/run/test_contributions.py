@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._accounting.spending import Loss
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import CountsArguments, SizesArguments, choosing_bound, plan_counts, plan_group_sizes
-from tallytree._run.measured_contributions import published_contributions
+from tallytree.accounting.spending import Loss
 from tallytree.ledger import Ledger
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.release.contributions_table import METADATA_KEY
 from tallytree.release.replacing import replace_release
+from tallytree.run import CountsArguments, SizesArguments, choosing_bound, plan_counts, plan_group_sizes
+from tallytree.run.measured_contributions import published_contributions
 from tallytree.sizes import PrivateMaximum
 
 LOUD = tt.Budget(rho=10**9)

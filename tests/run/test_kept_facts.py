@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._accounting.risk import by_rho
-from tallytree._solvers.tables import shares
-from tallytree._solvers.tables.marginals import Detail
+from tallytree.accounting.risk import by_rho
 from tallytree.release import statement
 from tallytree.sizes import auto_split
+from tallytree.solvers.tables import shares
+from tallytree.solvers.tables.marginals import Detail
 
 KEPT = {
     "versions": statement._version,

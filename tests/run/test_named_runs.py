@@ -328,7 +328,7 @@ def test_what_is_said_of_risk_is_computed_before_the_payment(counts, book, monke
     def failing(*_):
         raise MemoryError
 
-    monkeypatch.setattr("tallytree._run.planned.risk_statement", failing)
+    monkeypatch.setattr("tallytree.run.planned.risk_statement", failing)
     with pytest.raises(MemoryError):
         counts()
     assert book.entries() == ()

@@ -7,10 +7,10 @@ import pytest
 
 import tallytree as tt
 from helpers.manifests import rewrite
-from tallytree._run.finished_run import finished_run
-from tallytree._run.output import Output
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.run.finished_run import finished_run
+from tallytree.run.output import Output
 
 AREAS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 TREE = tt.Hierarchy.from_table(AREAS, ["state", "county"])

@@ -84,7 +84,7 @@ def test_the_total_is_private_where_records_are_left_out():
 
 
 def test_another_period_is_another_plan():
-    from tallytree._run import CountsArguments, plan_counts
+    from tallytree.run import CountsArguments, plan_counts
 
     def digest(**more):
         terms = {name: value for name, value in TERMS.items() if name not in ("period", "seed")}

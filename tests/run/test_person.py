@@ -11,10 +11,10 @@ import pytest
 
 import tallytree as tt
 from tallytree import counts as mechanisms
-from tallytree._private.noise import entropy
-from tallytree._run import CountsArguments, plan_counts
-from tallytree._run.person_bound import contribution_bound
 from tallytree.counts import CountsMechanism
+from tallytree.private.noise import entropy
+from tallytree.run import CountsArguments, plan_counts
+from tallytree.run.person_bound import contribution_bound
 from tallytree.spec import load_spec
 
 LOUD = tt.Budget(rho=10**9)

@@ -116,7 +116,7 @@ def test_bad_arguments(areas, changes, kind, message):
 
 
 def test_columns_are_checked_without_reading_a_row(areas):
-    from tallytree._run import SizesArguments, plan_group_sizes
+    from tallytree.run import SizesArguments, plan_group_sizes
 
     records = PEOPLE.append_column("weight", pa.array([1.5] * 7))
     options = {"neighboring": "add_remove", "group": "home", "person": "weight"}

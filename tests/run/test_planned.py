@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
-from tallytree._run.planned import paid_noise
 from tallytree.ledger import Ledger
+from tallytree.run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
+from tallytree.run.planned import paid_noise
 
 PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "home": [1, 2, 3], "who": [1, 1, 2]})
 AREAS = tt.Hierarchy.from_table(PEOPLE.select(["state", "county"]), ["state", "county"])
@@ -100,7 +100,7 @@ def test_a_warning_points_at_the_line_of_the_caller():
 def test_tables_beyond_the_machines_memory_are_warned_of_with_the_table_that_takes_it(monkeypatch, memory):
     sides = {"area": tt.Hierarchy.from_values("area", range(3_000)), "age": tt.Hierarchy.from_values("age", range(100))}
     options = {"neighboring": "add_remove", "tables": [("area",), ("area", "age")], "seed": 1}
-    monkeypatch.setattr("tallytree._run.planning.machine_bytes", lambda: 10**6)
+    monkeypatch.setattr("tallytree.run.planning.machine_bytes", lambda: 10**6)
     message = (
         r"^memory: this takes up to 2\d MB, and this machine has 1 MB; the table 'area.age' takes most of it; give"
     )
@@ -112,6 +112,6 @@ def test_tables_beyond_the_machines_memory_are_warned_of_with_the_table_that_tak
 
 def test_a_fit_beyond_the_machines_memory_is_warned_of(monkeypatch):
     areas = tt.Hierarchy.from_values("area", range(30_000))
-    monkeypatch.setattr("tallytree._run.planning.machine_bytes", lambda: 10**6)
+    monkeypatch.setattr("tallytree.run.planning.machine_bytes", lambda: 10**6)
     with pytest.warns(UserWarning, match=r"^memory: this takes up to 9 MB, and this machine has 1 MB; give memory"):
         tt.release_counts(pa.table({"area": [1]}), areas, tt.Budget(epsilon=1), neighboring="add_remove", seed=1)

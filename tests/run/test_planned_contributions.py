@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._contributions import contribution_bins
-from tallytree._measurements import Noise
-from tallytree._run import (
+from tallytree.kinds.contributions import contribution_bins
+from tallytree.kinds.measurements import Noise
+from tallytree.ledger import Ledger
+from tallytree.run import (
     ContributionsArguments,
     CountsArguments,
     SizesArguments,
@@ -22,9 +23,8 @@ from tallytree._run import (
     plan_counts,
     plan_group_sizes,
 )
-from tallytree._run.choosing_bound import expected_absolute, recommendation
-from tallytree._run.measured_contributions import MeasuredContributions
-from tallytree.ledger import Ledger
+from tallytree.run.choosing_bound import expected_absolute, recommendation
+from tallytree.run.measured_contributions import MeasuredContributions
 
 NUMBERS = [1] * 60 + [2] * 30 + [3] * 20 + [6] * 10 + [30]
 """How many records people have."""
@@ -185,7 +185,7 @@ def recommended(planned, numbers=NUMBERS, at_most=40, noise=SILENT):
 
 
 def objective(planned, bound, numbers):
-    """As `tallytree._run.choosing_bound` states it, for even shares of a pure budget, from the true numbers."""
+    """As `tallytree.run.choosing_bound` states it, for even shares of a pure budget, from the true numbers."""
     levels, nodes = 3, [1, 2, 4]
     relation = 2 if planned.arguments.relation == "change_one" else 1
     total = sum(numbers)

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._private import entropy
-from tallytree._run import CountsArguments, plan_counts
-from tallytree._run.planned import paid_noise
-from tallytree._run.private_inputs import inputs_digest
-from tallytree._run.release_keys import run_key
+from tallytree.private import entropy
+from tallytree.run import CountsArguments, plan_counts
+from tallytree.run.planned import paid_noise
+from tallytree.run.private_inputs import inputs_digest
+from tallytree.run.release_keys import run_key
 
 AREAS = tt.Hierarchy.from_values("state", ["A", "B"])
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 50})

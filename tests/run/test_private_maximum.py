@@ -13,11 +13,11 @@ import pytest
 import tallytree as tt
 from helpers.private_maximum import BUDGETS, PEOPLE, PURE, entities, planned, rows
 from helpers.releases import without_tails
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise import entropy
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_sizes import TrueSizes
-from tallytree._run.measured_maximum import within_measured_maximum
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise import entropy
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.run.measured_maximum import within_measured_maximum
 from tallytree.sizes import PrivateMaximum, SizesDomain, level_estimates
 from tallytree.sizes.private_maximum import largest_published, margin
 

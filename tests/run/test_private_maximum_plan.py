@@ -7,8 +7,8 @@ import pytest
 
 import tallytree as tt
 from helpers.private_maximum import planned, rows
-from tallytree._accounting import NoisePlan
-from tallytree._accounting.spending import Loss
+from tallytree.accounting import NoisePlan
+from tallytree.accounting.spending import Loss
 from tallytree.sizes import PrivateMaximum
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 

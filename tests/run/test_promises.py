@@ -11,11 +11,11 @@ import pytest
 
 import tallytree as tt
 from helpers.foreign import FinestTable, LeafTails, Rounded, UniformBelow
-from tallytree._foreign import is_foreign
-from tallytree._measurements import NoisyAnswers
-from tallytree._run import CountsArguments, plan_counts, rehearsal
+from tallytree.kinds.foreign import is_foreign
+from tallytree.kinds.measurements import NoisyAnswers
 from tallytree.ledger import Ledger
 from tallytree.mechanisms import CountsMechanism, ReleasedCounts, reconcile_counts, sums_of_counts
+from tallytree.run import CountsArguments, plan_counts, rehearsal
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 100, "county": ["x", "y", "x"] * 100})

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._bands import ForcedCut, chosen_cut
-from tallytree._private.band_work import BandInputs, BandWork, OneByOne, PlanBelow
-from tallytree._private.measurer import Measurer
-from tallytree._private.tabulate.counts_in_files import CountsInFiles
-from tallytree._private.tabulate.leaf_statistics import LeafCounts
-from tallytree._run import (
+from tallytree.private.band_work import BandInputs, BandWork, OneByOne, PlanBelow
+from tallytree.private.measurer import Measurer
+from tallytree.private.tabulate.counts_in_files import CountsInFiles
+from tallytree.private.tabulate.leaf_statistics import LeafCounts
+from tallytree.run import (
     CountsArguments,
     SizesArguments,
     TablesArguments,
@@ -23,7 +22,8 @@ from tallytree._run import (
     plan_group_sizes,
     plan_tables,
 )
-from tallytree._run.planned import paid_noise
+from tallytree.run.planned import paid_noise
+from tallytree.trees.bands import ForcedCut, chosen_cut
 
 pytestmark = pytest.mark.slow
 WINDOW = 8

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import hierarchies, saved
-from tallytree._bands import ForcedCut
-from tallytree._run.arguments import SizesArguments
-from tallytree._run.plan_sizes import plan_group_sizes
 from tallytree.release import level_files, level_tables, measured_table
+from tallytree.run.arguments import SizesArguments
+from tallytree.run.plan_sizes import plan_group_sizes
 from tallytree.sizes import (
     BottomUp,
     CensusTopDown,
@@ -26,6 +25,7 @@ from tallytree.sizes import (
     Matching,
     MeanConsistency,
 )
+from tallytree.trees.bands import ForcedCut
 
 IN_BANDS = (Joint(), Matching(), Matching("sorted"), BottomUp())
 WHOLE = (CensusTopDown(), Chain(), CumulativeProjection(), HistogramProjection(), Independent(), MeanConsistency())

@@ -13,10 +13,10 @@ import pytest
 import tallytree as tt
 from helpers.banded import planned
 from helpers.releases import group_sizes
-from tallytree._bands import ForcedCut
-from tallytree._private.tabulate.counts_in_files import CountsInFiles
-from tallytree._run.workspace import band_bytes, limited
 from tallytree.ledger import Ledger
+from tallytree.private.tabulate.counts_in_files import CountsInFiles
+from tallytree.run.workspace import band_bytes, limited
+from tallytree.trees.bands import ForcedCut
 
 RECORDS = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 TOP_DOWN = tt.counts.TopDown()
@@ -107,7 +107,7 @@ KILLED = """
 import os, signal, sys
 import pyarrow as pa
 import tallytree as tt
-from tallytree._private.tabulate.counts_in_files import CountsInFiles
+from tallytree.private.tabulate.counts_in_files import CountsInFiles
 CountsInFiles.in_bands = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 areas = tt.Hierarchy.from_values("area", ["a", "b"])
 engine = tt.engines.Local(temp_directory=sys.argv[1], threads=1)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._measurements import Measurement, Noise
-from tallytree._solvers.sizes import isotonic
+from tallytree.kinds.measurements import Measurement, Noise
 from tallytree.sizes.estimators import ESTIMATORS, Bounds
+from tallytree.solvers.sizes import isotonic
 
 NOISE = Noise("discrete_laplace", Fraction(3))
 

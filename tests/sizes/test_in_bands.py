@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._accounting import plan_noise
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._bands import ForcedCut, chosen_cut
-from tallytree._compute import threads
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import BottomUp, Joint, Matching, SizesDomain, level_estimates, noisy
 from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, SizesInBands, joined_sizes
 from tallytree.sizes.released_sizes import sum_over_tree
+from tallytree.support import threads
+from tallytree.trees.bands import ForcedCut, chosen_cut
 
 IN_BANDS = [
     Matching(),

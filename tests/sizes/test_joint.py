@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._measurements import Measurement, Noise
-from tallytree._solvers.sizes import joint_families as solver
+from tallytree.kinds.measurements import Measurement, Noise
 from tallytree.release.intervals import LevelErrors, interval
 from tallytree.sizes import Matching, SizesDomain, SizesMechanism
 from tallytree.sizes.joint import Joint
+from tallytree.solvers.sizes import joint_families as solver
 
 REGIMES = ["groups", "total", "none"]
 

@@ -3,11 +3,11 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import plan_noise
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import sensitivity
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain, level_estimates
 
 ESTIMATORS = ["cumulative", "sorted", "naive", {"all": "sorted", "state": "cumulative", "county": "naive"}]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import cost_table_chain
-from tallytree._solvers.sizes import isotonic
+from tallytree.solvers.sizes import isotonic
 
 more = settings(max_examples=500)
 some = settings(max_examples=150)

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from tallytree._solvers.error_law import BINS, ErrorLaw
+from tallytree.solvers.error_law import BINS, ErrorLaw
 
 
 def law(variances, single=0.0, nodes=None):

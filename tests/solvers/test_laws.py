@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers import laws
-from tallytree._solvers.laws import BEGIN, GRID, LOG_RANGE, WIDTH, Laws, expected_errors, learned_laws, posteriors
+from tallytree.solvers import laws
+from tallytree.solvers.laws import BEGIN, GRID, LOG_RANGE, WIDTH, Laws, expected_errors, learned_laws, posteriors
 
 RNG = np.random.default_rng
 POWERS = laws.POWERS[1] - laws.POWERS[0] + 1

@@ -18,14 +18,14 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF, SECRET
-from tallytree._compute.spill_folders import spill_folder
-from tallytree._private.engines import CountRecords, Local
+from tallytree.private.engines import CountRecords, Local
 from tallytree.sources import cloud, duckdb_files, postgresql
 from tallytree.sources.addresses import check_address, published_name, published_private_name
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.same_tables import refuse_private, same_table
+from tallytree.support.spill_folders import spill_folder
 
 CSV, DuckDB, Parquet, PostgreSQL = tt.sources.CSV, tt.sources.DuckDB, tt.sources.Parquet, tt.sources.PostgreSQL
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._private.engines import CountGroups, CountRecords, Local
+from tallytree.private.engines import CountGroups, CountRecords, Local
 from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree._accuracy.targets import LEAST, amount_at
-from tallytree._private.engines import Local
-from tallytree._private.noise import noise_source
+from tallytree.numbers.accuracy.targets import LEAST, amount_at
+from tallytree.private.engines import Local
+from tallytree.private.noise import noise_source
 from tallytree.spec import SpecError, load_spec
 from tallytree.spec.budget_changes import decimal_text, rewritten
 from tallytree.spec.planned_errors import parsed_target, wanted_numbers

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tallytree as tt
 from helpers.specs import COUNTS, FLOWS, GROUP_SIZES, refusal, write
 from tallytree import counts, sizes
-from tallytree._run import PlannedCounts, PlannedSizes
+from tallytree.run import PlannedCounts, PlannedSizes
 from tallytree.spec import (
     SpecError,
     known_mechanisms,

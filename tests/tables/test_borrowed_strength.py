@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.tables import decided
-from tallytree._solvers.tables.fit import fit
-from tallytree._solvers.tables.linear import NoisyTable
-from tallytree._solvers.tables.marginals import Detail
+from tallytree.solvers.tables import decided
+from tallytree.solvers.tables.fit import fit
+from tallytree.solvers.tables.linear import NoisyTable
+from tallytree.solvers.tables.marginals import Detail
 
 RNG = np.random.default_rng
 DETAIL = Detail.flat([2, 6])

@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from tallytree._compute.compiled_ahead import BASELINE, COMPILED, environment, merge_compiled
-from tallytree._compute.kernels import keep_all_compiled, sources_digest
 from tallytree.cli.warming import synthetic_runs
+from tallytree.support.compiled_ahead import BASELINE, COMPILED, environment, merge_compiled
+from tallytree.support.kernels import keep_all_compiled, sources_digest
 
 HALVES = ("sizes", "others")
 """Each is compiled by a process of its own. They share few kernels and take the same time."""

@@ -17,8 +17,8 @@ from tallytree.cli.streams import discard_output, flush_output
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree._run.output import Output
     from tallytree.release import Release
+    from tallytree.run.output import Output
     from tallytree.spec import Spec
 
 

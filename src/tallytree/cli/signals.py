@@ -92,7 +92,7 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 def _watch(reading: int) -> NoReturn:
     """Wait for a signal that ends the program, then end it if nothing else does."""
-    from tallytree._compute.spill_folders import remove_folders_in_use
+    from tallytree.support.spill_folders import remove_folders_in_use
 
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # they are for the main thread

@@ -19,15 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes
-from tallytree._accuracy.replicate_errors import replicate_errors
-from tallytree._compute.kernels import cache_folders, compilations, found_in_cache
-from tallytree._derived.reconcile_sizes import reconcile_group_sizes
 from tallytree.api import release_counts, release_flows, release_group_sizes, release_households, release_tables
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
+from tallytree.numbers.accuracy.replicate_errors import replicate_errors
+from tallytree.numbers.reconcile_sizes import reconcile_group_sizes
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.sizes.estimators import EstimatorName
+from tallytree.support.kernels import cache_folders, compilations, found_in_cache
 
 PURE, GAUSSIAN = Budget(epsilon=1), Budget(rho=0.1)
 LARGE_SCALES = (Budget(epsilon=1e-5), Budget(rho=1e-9))

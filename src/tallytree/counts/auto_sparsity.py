@@ -1,8 +1,8 @@
 """How sparse the data are, and what is known of every node, from the noisy measurements and the public tree alone.
 
-An empirical-Bayes mixture: each node is 0, or it is not. How many are not (the prior, `_solvers.trees.sparse_prior`) is
+An empirical-Bayes mixture: each node is 0, or it is not. How many are not (the prior, `solvers.trees.sparse_prior`) is
 what makes the measurements most probable; with it, every node has a probability of being not 0 given all measurements
-(`_solvers.trees.sparse_posterior`). All of this is post-processing, and the same in every run: nothing is drawn.
+(`solvers.trees.sparse_posterior`). All of this is post-processing, and the same in every run: nothing is drawn.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._solvers.trees.sparse_posterior import MeasuredTree, Posterior, log_evidence, posterior
-from tallytree._solvers.trees.sparse_prior import LevelPrior, Occupancy, most_probable, prior_of
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel, first_children
+from tallytree.solvers.trees.sparse_posterior import MeasuredTree, Posterior, log_evidence, posterior
+from tallytree.solvers.trees.sparse_prior import LevelPrior, Occupancy, most_probable, prior_of
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 MAX_SHARE = 0.1
 """Nothing is dropped where more of the leaves are estimated to be not 0; chosen on generated data.

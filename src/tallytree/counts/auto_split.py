@@ -22,7 +22,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray
+from tallytree.support.arrays import FloatArray
 
 STEPS = 1_000
 """An even share is this many steps. Every share is an integer number of steps, so it is the same on every machine."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._measurements import Noise
-from tallytree._solvers.trees.variance import combined_variances, downward_variances, mean_family_variances
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Noise
+from tallytree.solvers.trees.variance import combined_variances, downward_variances, mean_family_variances
+from tallytree.support.arrays import FloatArray, IntArray
 
 MAX_NODES = 2**23
 """Of a tree whose nodes are all computed, with some 100 bytes each; beyond, families have their level's mean size."""

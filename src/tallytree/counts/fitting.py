@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray, offsets_of
-from tallytree._solvers.trees.estimates import Estimates, combined_estimates
-from tallytree._solvers.trees.project import project
-from tallytree._solvers.trees.simplex import chebyshev_families
-from tallytree._solvers.trees.sparse_support import support
-from tallytree._solvers.trees.variance import Combined, combined_variances
 from tallytree.counts.measured_level import MeasuredLevel, first_children, without
+from tallytree.solvers.trees.estimates import Estimates, combined_estimates
+from tallytree.solvers.trees.project import project
+from tallytree.solvers.trees.simplex import chebyshev_families
+from tallytree.solvers.trees.sparse_support import support
+from tallytree.solvers.trees.variance import Combined, combined_variances
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, offsets_of
 
 
 def reprojected(levels: Sequence[MeasuredLevel]) -> list[MeasuredLevel]:
@@ -82,7 +82,7 @@ def sibling_keys(depth: int, nodes: IntArray) -> npt.NDArray[np.uint64]:
 
 
 def supported(levels: Sequence[MeasuredLevel], penalty: float) -> list[BoolArray]:
-    """Per level, which nodes are kept by `_solvers.trees.sparse_support`."""
+    """Per level, which nodes are kept by `solvers.trees.sparse_support`."""
     sizes = np.array([len(level.nodes) for level in levels])
     noisy = np.concatenate([level.noisy for level in levels])
     kept = support(first_children(levels), noisy, np.repeat([level.variance for level in levels], sizes), penalty)

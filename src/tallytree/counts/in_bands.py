@@ -1,4 +1,4 @@
-"""How mechanisms for counts go over the tree, so that a release need not fit in memory; see `tallytree._bands`.
+"""How mechanisms for counts go over the tree, so that a release need not fit in memory; see `tallytree.trees.bands`.
 
 A mechanism works in one of two ways, in memory and in bands alike. One that goes down (`GoesDown`) makes each level
 from the level above, so the work below a node depends on the node's released count and on what is measured below it.
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._measurements import Measures
 from tallytree.counts.mechanism import CountsMechanism
 from tallytree.counts.released_counts import ReleasedCounts, published_levels, sum_over_tree
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Measures
 
 
 @dataclass(frozen=True, eq=False)

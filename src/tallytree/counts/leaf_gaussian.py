@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from tallytree._measurements import Measures, Noise, Statistic
 from tallytree.counts.expected_variances import ExpectedVariances, summed_variances
 from tallytree.counts.in_bands import AddsUp
 from tallytree.counts.mechanism import leaf_statistics
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.counts.top_down_measuring import CELLS_AT_ONCE
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Measures, Noise, Statistic
 
 MAX_LEAF_CELLS = 2**27
 """A cell takes about 70 bytes until it is in a table, so all of them take 9 GiB."""

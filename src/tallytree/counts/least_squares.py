@@ -8,13 +8,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._measurements import Measures, Noise, Statistic
-from tallytree._solvers.trees.estimates import Estimates
-from tallytree._solvers.trees.shape import MAX_TREE_SUM
-from tallytree._solvers.trees.simplex import chebyshev_families
-from tallytree._solvers.trees.variance import Combined
-from tallytree._validate import integer
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
 from tallytree.counts.fitting import combined, estimated, fitted, reprojected, supported
 from tallytree.counts.in_bands import Begun, GoesDown
@@ -26,6 +19,13 @@ from tallytree.counts.top_down import TopDown
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root
 from tallytree.counts.typical_errors import typical_error
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Measures, Noise, Statistic
+from tallytree.solvers.trees.estimates import Estimates
+from tallytree.solvers.trees.shape import MAX_TREE_SUM
+from tallytree.solvers.trees.simplex import chebyshev_families
+from tallytree.solvers.trees.variance import Combined
+from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.validate import integer
 
 NODE_BYTES = 300
 """Of memory that a node of a fit takes, about."""
@@ -54,7 +54,7 @@ class LeastSquares(GoesDown):
 
     Args:
         sparsity: κ, for sparse data. In the end every leaf that is not 0 costs κ² in the sum of squares, and a leaf is
-            kept if the measurements of the leaf and its ancestors outweigh this cost (`_solvers.trees.sparse_support`).
+            kept if the measurements of the leaf and its ancestors outweigh this cost (`solvers.trees.sparse_support`).
             0 keeps all; 3 halves the false discoveries of the paper's sparse data at ε = 1
             (`docs/explanation/counts.md`). Use it for sparse data only: a true count that is small compared to the
             noise is set to 0 too, and its siblings get its

@@ -2,7 +2,7 @@
 
 A node is listed if its own measurement is at least some number, given all other measurements: its noise is larger than
 noise is. Where that can matter, its interval is made from its own measurement and that number
-(`_solvers.trees.listed_intervals`), which holds whatever the model of the data is. Where it cannot, because the node
+(`solvers.trees.listed_intervals`), which holds whatever the model of the data is. Where it cannot, because the node
 would be listed with nearly any measurement, the unbiased least-squares estimate of all measurements is nearer.
 """
 
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._solvers.trees.least_positive import least_positive
-from tallytree._solvers.trees.listing import least_listed
-from tallytree._solvers.trees.null_share import recalibrated
 from tallytree.counts.auto_sparsity import Known
 from tallytree.counts.fitting import combined, estimated
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.released_counts import ListedErrors
+from tallytree.solvers.trees.least_positive import least_positive
+from tallytree.solvers.trees.listing import least_listed
+from tallytree.solvers.trees.null_share import recalibrated
+from tallytree.support.arrays import FloatArray, IntArray
 
 FAR = 10.0
 """Standard deviations beyond which no node is left out."""

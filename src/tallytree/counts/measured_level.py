@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -119,7 +119,7 @@ def without(levels: Sequence[MeasuredLevel], kept: Sequence[BoolArray]) -> list[
 
 
 def first_children(levels: Sequence[MeasuredLevel]) -> IntArray:
-    """All levels as one tree or forest, see `tallytree._solvers`: `first_child`, with the nodes numbered in order."""
+    """All levels as one tree or forest, see `tallytree.solvers`: `first_child`, with the nodes numbered in order."""
     sizes = np.array([len(level.nodes) for level in levels])
     starts = np.concatenate([[0], np.cumsum(sizes)])
     below = [level.offsets[:-1] + start for level, start in zip(levels[1:], starts[1:], strict=False)]

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Measurement, Measures, Noise, Statistic
-from tallytree._mechanism import Mechanism
-from tallytree._validate import safe_text
 from tallytree.counts.expected_variances import ExpectedVariances
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Measurement, Measures, Noise, Statistic
+from tallytree.kinds.mechanism import Mechanism
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import safe_text
 
 
 class CountsMechanism(Mechanism):
@@ -111,12 +111,12 @@ class MeasuresInPlace:
     def measure(
         self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
     ) -> Measurement:
-        """See `tallytree._measurements.Measures`."""
+        """See `tallytree.kinds.measurements.Measures`."""
         distinct = level == self.leaf_level and statistic == "counts"
         return self.measurer.measure(level, nodes, "distinct_counts" if distinct else statistic, cells)
 
     def measure_stable(self, level: str) -> Measurement:
-        """See `tallytree._measurements.Measures`."""
+        """See `tallytree.kinds.measurements.Measures`."""
         return self.measurer.measure_stable(level)
 
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray, sum_by_key
-from tallytree._solvers.trees.listed_intervals import listed_intervals, listing_bias
 from tallytree.hierarchy import Tree
+from tallytree.solvers.trees.listed_intervals import listed_intervals, listing_bias
+from tallytree.support.arrays import FloatArray, IntArray, sum_by_key
 
 NODES_AT_ONCE = 4_000_000
 """Parents of nodes are looked up in chunks of this many nodes, which bounds the memory of a step."""
@@ -73,7 +73,7 @@ class ListedErrors:
         return np.maximum(self.std_dev, 1e-9)
 
     def _intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """See `_solvers.trees.listed_intervals`."""
+        """See `solvers.trees.listed_intervals`."""
         ends = listed_intervals(self.unbiased, self._deviations, self.listed_from, alpha, laplace=self.laplace)
         return ends[0].astype(np.float64), ends[1].astype(np.float64)
 

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._solvers.trees.sparse_posterior import probable
 from tallytree.counts.auto_sparsity import Known, known_of, sparsity_of
 from tallytree.counts.fitting import combined, fitted, reprojected, supported
 from tallytree.counts.listed_errors import Rule, listed_errors
 from tallytree.counts.measured_level import MeasuredLevel, without
 from tallytree.counts.released_counts import ListedErrors
+from tallytree.solvers.trees.sparse_posterior import probable
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 LEAST_PROBABILITY = 0.5
 """A node is kept if it is not 0 with at least this probability: then the expected square of its error is smaller."""

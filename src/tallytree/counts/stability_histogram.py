@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from tallytree._measurements import Measures, Noise, Statistic
 from tallytree.counts.expected_variances import ExpectedVariances
 from tallytree.counts.in_bands import AddsUp
 from tallytree.counts.mechanism import leaf_statistics
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Measures, Noise, Statistic
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class StabilityHistogram(AddsUp):
     sums are too small by the records in them (Boninsegna and Silvestri 2025, Theorem 8 and section 5).
 
     It needs a budget with ε and δ. The noise is discrete Laplace, and the threshold is the least that δ allows. The
-    proof of privacy is in `tallytree._accounting.stability`. A public total is not used.
+    proof of privacy is in `tallytree.accounting.stability`. A public total is not used.
     """
 
     keeps_total: ClassVar[bool] = False

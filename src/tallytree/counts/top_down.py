@@ -9,18 +9,18 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, offsets_of
-from tallytree._measurements import Measures, Noise, Statistic
-from tallytree._mechanism import MOST_OF_GENERAL_SOLVERS
-from tallytree._solvers.trees.simplex import chebyshev_families, euclidean_families
-from tallytree._solvers.trees.thresholds import survivors
-from tallytree._validate import require_packages, text
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
 from tallytree.counts.in_bands import Begun, GoesDown
 from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root, positive_nodes
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Measures, Noise, Statistic
+from tallytree.kinds.mechanism import MOST_OF_GENERAL_SOLVERS
+from tallytree.solvers.trees.simplex import chebyshev_families, euclidean_families
+from tallytree.solvers.trees.thresholds import survivors
+from tallytree.support.arrays import IntArray, offsets_of
+from tallytree.support.validate import require_packages, text
 
 Projection = Literal["chebyshev", "chebyshev-descending", "euclidean", "cvxpy-l2", "cvxpy-linf"]
 
@@ -77,7 +77,7 @@ class TopDown(GoesDown):
                 '"euclidean" (or "cvxpy-l2" or "cvxpy-linf", to compare with)'
             )
         if self.projection not in _PROJECTIONS:
-            from tallytree._solvers.papers.packages import PROJECTION_PACKAGES
+            from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 
             require_packages("projection", repr(self.projection), PROJECTION_PACKAGES[self.projection], "papers")
         checked_sparsity(self.sparsity)
@@ -144,6 +144,6 @@ def _family_projection(name: Projection) -> FamilyProjection:
     """The function that a name stands for."""
     if name in _PROJECTIONS:
         return _PROJECTIONS[name]
-    from tallytree._solvers.papers.simplex_programs import chebyshev_mip_families, euclidean_rounded_families
+    from tallytree.solvers.papers.simplex_programs import chebyshev_mip_families, euclidean_rounded_families
 
     return chebyshev_mip_families if name == "cvxpy-linf" else euclidean_rounded_families

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, chunks
-from tallytree._measurements import Measures, Noise
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
+from tallytree.kinds.measurements import Measures, Noise
+from tallytree.support.arrays import IntArray, chunks
 
 CELLS_AT_ONCE = 4_000_000
 """Families are measured and projected in chunks of about this many children, which bounds the memory of a step."""

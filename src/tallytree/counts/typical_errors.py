@@ -2,17 +2,17 @@
 
 The count is another number than the unbiased estimate of its node, which x ≥ 0, sums and rounding have moved. So its
 error is that of the posterior: what is expected of a node is an equal part of its parent's count, and how far nodes lie
-from that is learned from the estimates of the level (`_solvers.laws`). Numbers do not change.
+from that is learned from the estimates of the level (`solvers.laws`). Numbers do not change.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray
-from tallytree._solvers.laws import MOST_MOVED, learned_laws, posteriors
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
+from tallytree.solvers.laws import MOST_MOVED, learned_laws, posteriors
+from tallytree.support.arrays import FloatArray
 
 
 def typical_error(tree: Tree, depth: int, level: ReleasedCounts, above: ReleasedCounts | None) -> FloatArray:

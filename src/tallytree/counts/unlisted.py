@@ -5,7 +5,7 @@ somewhere among 1,000 pairs. So a node is listed only where that lowers the expe
 the rest of its parent's count is published as one number.
 
 The model is that of `counts.auto_sparsity`: given all measurements, a node is 0 with a probability 1 − p, and about
-N(m, s²) otherwise (`_solvers.trees.sparse_posterior`). The number with the least expected absolute error is the median
+N(m, s²) otherwise (`solvers.trees.sparse_posterior`). The number with the least expected absolute error is the median
 of that. A node is listed where its parent is, and the median is ½ or more. The integers that add up, with what is left
 of every parent at 0 or more, nearest to the medians in units of s, are published. An inner node below which much is not
 listed keeps its count in the fit of all nodes, as in `counts.sparse_fit`. All of this is post-processing of the
@@ -21,9 +21,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._solvers.trees.project import project
-from tallytree._solvers.trees.sparse_posterior import Posterior
 from tallytree.counts.auto_sparsity import known_of, sparsity_of
 from tallytree.counts.in_bands import Begun
 from tallytree.counts.least_squares import LeastSquares
@@ -32,6 +29,9 @@ from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts, share_unlisted
 from tallytree.hierarchy import Tree
+from tallytree.solvers.trees.project import project
+from tallytree.solvers.trees.sparse_posterior import Posterior
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

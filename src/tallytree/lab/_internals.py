@@ -4,9 +4,7 @@ All else that the lab imports is public, but for arrays, the checks of arguments
 contract holds it to that.
 """
 
-from tallytree import _charts as charts
-from tallytree import _stages as stages
-from tallytree._accounting import (
+from tallytree.accounting import (
     LevelPlan,
     NoisePlan,
     Plan,
@@ -16,20 +14,22 @@ from tallytree._accounting import (
     kept_values,
     plan_noise,
 )
-from tallytree._accounting.scales import representable
-from tallytree._accounting.sensitivity import level_sensitivities, sensitivity
-from tallytree._bands import ForcedCut
-from tallytree._charts import require_charts
-from tallytree._charts.basis import NUMBERS, described
-from tallytree._charts.basis import data as chart_data
-from tallytree._charts.drawing import one_drawing_process, png, svg
-from tallytree._charts.theme import LIGHT, Scheme, styled
-from tallytree._compute import spill_folders
-from tallytree._compute.whole_files import write_whole
-from tallytree._contributions import Contributions
-from tallytree._export import export
-from tallytree._measurements import BESIDE_THE_LEVELS, Measurement, Measures, Noise, Statistic
-from tallytree._private import (
+from tallytree.accounting.scales import representable
+from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
+from tallytree.kinds.contributions import Contributions
+from tallytree.kinds.measurements import BESIDE_THE_LEVELS, Measurement, Measures, Noise, Statistic
+from tallytree.kinds.terms import (
+    AUTO,
+    Accounting,
+    Doc,
+    Invariants,
+    Neighboring,
+    NeighboringName,
+    NoiseTerms,
+    OnUnknown,
+    options_of,
+)
+from tallytree.private import (
     KeyedNoise,
     LeafCounts,
     Measurer,
@@ -42,8 +42,7 @@ from tallytree._private import (
     discrete,
     entropy,
 )
-from tallytree._report.page import report_page
-from tallytree._run import (
+from tallytree.run import (
     CountsArguments,
     PlannedCounts,
     PlannedSizes,
@@ -54,26 +53,26 @@ from tallytree._run import (
     plan_group_sizes,
     plan_tables,
 )
-from tallytree._run.arguments import RecordOptions
-from tallytree._run.planned import Planned
-from tallytree._run.planned_records import PlannedRecords
-from tallytree._run.release_keys import ReleaseKeys, make_secret
-from tallytree._run.signature import takes
-from tallytree._solvers.papers.cost_table import root_table
-from tallytree._solvers.papers.nearest_in_l1 import Method, nearest_in_l1
-from tallytree._solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
-from tallytree._solvers.trees import project, simplex
-from tallytree._terms import (
-    AUTO,
-    Accounting,
-    Doc,
-    Invariants,
-    Neighboring,
-    NeighboringName,
-    NoiseTerms,
-    OnUnknown,
-    options_of,
-)
+from tallytree.run.arguments import RecordOptions
+from tallytree.run.planned import Planned
+from tallytree.run.planned_records import PlannedRecords
+from tallytree.run.release_keys import ReleaseKeys, make_secret
+from tallytree.run.signature import takes
+from tallytree.solvers.papers.cost_table import root_table
+from tallytree.solvers.papers.nearest_in_l1 import Method, nearest_in_l1
+from tallytree.solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
+from tallytree.solvers.trees import project, simplex
+from tallytree.support import spill_folders, stages
+from tallytree.support.whole_files import write_whole
+from tallytree.trees.bands import ForcedCut
+from tallytree.views import charts
+from tallytree.views.charts import require_charts
+from tallytree.views.charts.basis import NUMBERS, described
+from tallytree.views.charts.basis import data as chart_data
+from tallytree.views.charts.drawing import one_drawing_process, png, svg
+from tallytree.views.charts.theme import LIGHT, Scheme, styled
+from tallytree.views.export import export
+from tallytree.views.report.page import report_page
 
 __all__ = [
     "AUTO",

@@ -6,12 +6,12 @@ import logging
 import warnings
 from typing import get_args
 
-from tallytree._accounting.spending import Posting, Standing
-from tallytree._validate import choice
+from tallytree.accounting.spending import Posting, Standing
 from tallytree.ledger.ledger import Ledger
 from tallytree.ledger.release_events import EntryPlace, Recorded
 from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.ledger.similar_names import near_names
+from tallytree.support.validate import choice
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from tallytree._accounting.spending import DataSet, Entry, Standing
+from tallytree.accounting.spending import DataSet, Entry, Standing
 from tallytree.ledger.chain import BEFORE_ALL, Head, append, read_digest, read_text
 from tallytree.ledger.events import read_entry, read_event
 from tallytree.ledger.running import Running

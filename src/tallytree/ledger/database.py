@@ -19,12 +19,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from tallytree._compute.locked_folders import is_locked, locked
-from tallytree._compute.whole_files import flush
 from tallytree.ledger.chain import BEFORE_ALL, append
 from tallytree.ledger.forks import apart_from_forks
 from tallytree.ledger.schema import check_tables, create_tables
 from tallytree.ledger.sqlite_errors import translated
+from tallytree.support.locked_folders import is_locked, locked
+from tallytree.support.whole_files import flush
 
 FileIdentity = tuple[int, int]
 """A file's device and inode, which stay as they are while SQLite writes to it."""

@@ -11,10 +11,10 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, get_args
 
-from tallytree._accounting.periods import ALL_TIME, Period, Window
-from tallytree._accounting.spending import Approval, Entry, Loss, Posting
-from tallytree._terms import Neighboring, ProtectedUnit, Unit
+from tallytree.accounting.periods import ALL_TIME, Period, Window
+from tallytree.accounting.spending import Approval, Entry, Loss, Posting
 from tallytree.budget import Budget
+from tallytree.kinds.terms import Neighboring, ProtectedUnit, Unit
 from tallytree.ledger.chain import Facts, encoded
 from tallytree.ledger.dataset_names import checked_name, checked_run
 

@@ -4,7 +4,7 @@ A release is recorded before its noise is drawn, and an entry is never removed, 
 spent. A data set is identified by the name that its publisher declares, never by its content: a corrected file is about
 the same people.
 
-`tallytree._accounting.spending` says what is added up and how a limit counts it; `database` says why the sum holds
+`tallytree.accounting.spending` says what is added up and how a limit counts it; `database` says why the sum holds
 where several processes write.
 """
 
@@ -17,13 +17,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
-from tallytree._accounting.periods import Window, WindowLength
-from tallytree._accounting.spending import Approval, DataSet, Entry, Posting, Standing, granted, shown
-from tallytree._markup import html_table
-from tallytree._terms import ProtectedUnit, neighboring_relation
-from tallytree._validate import choice, integer, path_text, safe_text
+from tallytree.accounting.periods import Window, WindowLength
+from tallytree.accounting.spending import Approval, DataSet, Entry, Posting, Standing, granted, shown
 from tallytree.budget import Budget
 from tallytree.errors import MAY_BE_SPENT, SPENT
+from tallytree.kinds.terms import ProtectedUnit, neighboring_relation
 from tallytree.ledger.books import Books, OpenBooks, known_dataset
 from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, remove_leftovers
 from tallytree.ledger.dataset_names import checked_name, checked_run
@@ -32,6 +30,8 @@ from tallytree.ledger.limit_events import LimitAsked, strict_text
 from tallytree.ledger.release_events import EntryPlace, Recorded, Tried, recorded_posting, tried_posting
 from tallytree.ledger.runs import KeyedDigest, OnChanged
 from tallytree.ledger.verified import forget_ledger, listed_books, opened_books
+from tallytree.support.markup import html_table
+from tallytree.support.validate import choice, integer, path_text, safe_text
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Ledger:
 
         Args:
             dataset: the data set's declared name.
-            budget: the limit: pure ε, (ε, δ) or ρ. It counts releases as `tallytree._accounting.spending` says.
+            budget: the limit: pure ε, (ε, δ) or ρ. It counts releases as `tallytree.accounting.spending` says.
             neighboring: the relation of all its releases; may be left out where the ledger knows the data set.
             max_contributions: the most records of one person. Where the unit is the person, each release has a bound of
                 its own, unless this states one for all, below which no release may be; for the other units by
@@ -212,7 +212,7 @@ class Ledger:
             strict: whether releases of data sets without a limit are refused; by default as before, and yes in a ledger
                 that this makes.
             approval: who approved it, and why; a limit that admits more than the one before needs a reason.
-            per: what the limit is of: all time, or each week, month or year (`tallytree._accounting.periods`). Several
+            per: what the limit is of: all time, or each week, month or year (`tallytree.accounting.periods`). Several
                 limits hold at once, one of each kind of window. Windows follow the calendar; weeks begin on Monday.
             rolling: the limit is of any 7 (31, 366) days that follow each other.
             begins: a day on which a window begins, where these do not follow the calendar.

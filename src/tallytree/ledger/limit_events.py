@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from tallytree._accounting.periods import ALL_TIME, Window
-from tallytree._accounting.spending import Approval, Standing, admits_more, granted, shown
-from tallytree._terms import Neighboring, ProtectedUnit
+from tallytree.accounting.periods import ALL_TIME, Window
+from tallytree.accounting.spending import Approval, Standing, admits_more, granted, shown
 from tallytree.budget import Budget
+from tallytree.kinds.terms import Neighboring, ProtectedUnit
 from tallytree.ledger.books import OpenBooks
 from tallytree.ledger.events import amounts, approval_facts, event_text
 from tallytree.ledger.similar_names import near_names

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tallytree._accounting.spending import Posting, Standing
+from tallytree.accounting.spending import Posting, Standing
 from tallytree.ledger.books import OpenBooks
 from tallytree.ledger.chain import Head
 from tallytree.ledger.database import FileIdentity

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tallytree._accounting.periods import ALL_TIME, Period, Window
-from tallytree._accounting.spending import DataSet, Entry, LimitEntry, Loss, LossSums, Standing, admits_more
+from tallytree.accounting.periods import ALL_TIME, Period, Window
+from tallytree.accounting.spending import DataSet, Entry, LimitEntry, Loss, LossSums, Standing, admits_more
 from tallytree.ledger.chain import Facts, Head
 from tallytree.ledger.events import approval_of, budget_of, loss_of, period_of, read_entry, read_event
 from tallytree.ledger.sqlite_errors import altered

@@ -7,7 +7,7 @@ other noise, and another loss.
 
 Whether a release was repeated must not be seen in two outputs of one run: it says exactly whether the statistics have
 changed. So only the last entry of a run is repeated; and where changes are charged, only one that is not finished,
-whose output nobody has seen (`tallytree._run.release_keys`).
+whose output nobody has seen (`tallytree.run.release_keys`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from tallytree._accounting.spending import Entry, Posting
+from tallytree.accounting.spending import Entry, Posting
 
 OnChanged = Literal["error", "charge"]
 """What happens to a release under the name of an earlier run that is another release: refused, or charged as one."""

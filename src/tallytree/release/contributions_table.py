@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._accounting.left_out import ALPHA, Estimated, LeftOutRecords
-from tallytree._compute.arrays import IntArray
+from tallytree.accounting.left_out import ALPHA, Estimated, LeftOutRecords
 from tallytree.release.counted_unit import at_most, bound_sentence, counted_unit, is_bounded
 from tallytree.release.files import sha256, write_csv, write_parquet
 from tallytree.release.level_tables import ChangedTable, FileTable, LevelTable, PlainTable
+from tallytree.support.arrays import IntArray
 
 FILE = "contributions"
 """The name of the file, without its suffix; of a release of nothing else, the name of its one table too."""

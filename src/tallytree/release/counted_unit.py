@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tallytree._terms import AUTO
+from tallytree.kinds.terms import AUTO
 from tallytree.release.words import in_plural, worded, words_of
 
 ONCE_IN_A_LEAF = "Every person counts at most once in a leaf."

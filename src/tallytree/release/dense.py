@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
 from tallytree.release.level_tables import LevelTable, beside_paths, read_all
 from tallytree.release.remainders import refuse_remainders
 from tallytree.release.view.sides import node_numbers
+from tallytree.support.arrays import IntArray
 from tallytree.tables import TableLayout
 from tallytree.tables.layout import table_of
 

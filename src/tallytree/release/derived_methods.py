@@ -1,6 +1,6 @@
 """The methods of `Release` that give derived numbers: ratios, shares, means and quantiles, with their errors.
 
-The functions behind them lie above `release/`; see `_methods.py`.
+The functions behind them lie above `release/`; see `support/methods.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree._methods import registered_method
 from tallytree.hierarchy import TOTAL
+from tallytree.support.methods import registered_method
 
 
 class DerivedNumbers(ABC):

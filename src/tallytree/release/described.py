@@ -11,10 +11,10 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tallytree._validate import safe_text, text
 from tallytree.release.counted_unit import ONCE_IN_A_CELL, ONCE_IN_A_LEAF, counted_unit
 from tallytree.release.statement import WARNING
 from tallytree.release.words import UNIT_KEYS, UNIT_OF, plural_of, worded
+from tallytree.support.validate import safe_text, text
 
 Status = Literal["provisional", "revised", "final"]
 """How final the numbers are, as the publisher says."""

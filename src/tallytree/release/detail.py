@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
 from tallytree.release.contributions_table import described
 from tallytree.release.files import sha256, write_parquet
 from tallytree.release.level_tables import FileTable, LevelTable, NodeTable
 from tallytree.release.manifest import DETAIL_FILE
+from tallytree.support.arrays import IntArray
 from tallytree.tables import TableLayout
 
 DETAIL_NOTE = (

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tallytree._compute.locked_folders import locked
-from tallytree._compute.whole_files import flush, write_whole
-from tallytree._validate import path_text
 from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
+from tallytree.support.locked_folders import locked
+from tallytree.support.validate import path_text
+from tallytree.support.whole_files import flush, write_whole
 
 MAX_DICTIONARY = 2**26
 """Bytes. A row group whose labels need more is written cell by cell, which takes ten times as long."""

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.whole_files import flush
 from tallytree.hierarchy import TOTAL, Hierarchy, decoded
 from tallytree.product import Attribute, Product
 from tallytree.release.files import sha256
@@ -32,6 +31,7 @@ from tallytree.release.manifest import (
     read_manifest,
 )
 from tallytree.release.release import Release, write_manifest
+from tallytree.support.whole_files import flush
 
 IN_HOUSEHOLD = "in_household"
 """The attribute of persons that follows from the id of their household."""

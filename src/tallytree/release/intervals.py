@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
-from tallytree._solvers.trees.listed_intervals import listed_intervals
-from tallytree._validate import safe_text
 from tallytree.release.statement import own_mechanism
+from tallytree.solvers.trees.listed_intervals import listed_intervals
+from tallytree.support.arrays import FloatArray, IntArray, NumberArray
+from tallytree.support.validate import safe_text
 
 NUMBERS = ("count", "groups", "people")
 """Columns with what was published; a table has one of them."""

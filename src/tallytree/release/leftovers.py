@@ -12,8 +12,8 @@ import shlex
 import warnings
 from pathlib import Path
 
-from tallytree._compute.locked_folders import is_locked
 from tallytree.release.manifest import MANIFEST
+from tallytree.support.locked_folders import is_locked
 
 SUFFIXES = (".partial", ".earlier")
 

@@ -1,7 +1,7 @@
 """The tables of a release, written to files slice by slice while they are made: for what does not fit in memory.
 
 The files are those that `Release.save` writes, row group for row group. They lie in a folder of the run's own until the
-release is saved (`tallytree._compute.spill_folders.KeptFolder`); what they hold may be published.
+release is saved (`tallytree.support.spill_folders.KeptFolder`); what they hold may be published.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
-from tallytree._compute.spill_folders import KeptFolder
-from tallytree._measurements import Measurement
 from tallytree.hierarchy import Levels
+from tallytree.kinds.measurements import Measurement
 from tallytree.release.files import TableWriter
 from tallytree.release.level_tables import ROWS_AT_ONCE, FileTable, LevelTable, NodeTable, in_slices
 from tallytree.release.measured_table import CELLS_AT_ONCE, MeasuredTable
+from tallytree.support.arrays import IntArray
+from tallytree.support.spill_folders import KeptFolder
 
 
 class _SliceWriter:

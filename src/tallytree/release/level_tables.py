@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from tallytree._compute.arrays import IntArray
-from tallytree._compute.spill_folders import KeptFolder
 from tallytree.hierarchy import Levels
 from tallytree.sources.text_columns import is_text_type
+from tallytree.support.arrays import IntArray
+from tallytree.support.spill_folders import KeptFolder
 
 ROWS_AT_ONCE = 1_000_000
 

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray, chunks
-from tallytree._measurements import Measurement
 from tallytree.hierarchy import Levels
+from tallytree.kinds.measurements import Measurement
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable, beside_paths, row_slices
+from tallytree.support.arrays import IntArray, chunks
 from tallytree.tables import TableLayout
 
 MAX_LIST_CELLS = 2**30

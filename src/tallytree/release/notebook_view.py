@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tallytree._markup import html_table
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.intervals import stated_errors
 from tallytree.release.level_tables import LevelTable, in_slices
 from tallytree.release.quality import usable_numbers
+from tallytree.support.markup import html_table
 
 MOST_ROWS = 5_000_000
 """Larger tables are not read for it."""

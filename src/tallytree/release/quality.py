@@ -24,8 +24,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._validate import safe_text
 from tallytree.hierarchy import QUALITY
 from tallytree.release.intervals import (
     LISTED_FROM,
@@ -39,6 +37,8 @@ from tallytree.release.intervals import (
     number_intervals,
     quantile,
 )
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.validate import safe_text
 
 EXACT, RELIABLE, WITH_CARE, UNRELIABLE, NEAR_ZERO = QUALITIES = (
     "exact",

@@ -21,11 +21,11 @@ from typing import Any
 
 import yaml
 
-from tallytree._compute.whole_files import write_whole
-from tallytree._validate import require_packages
 from tallytree.release.files import free_file
 from tallytree.release.registry_entry import REGISTRY_FILE, TO_BE_FILLED, registry_entry, stated_facts
 from tallytree.release.release import Release
+from tallytree.support.validate import require_packages
+from tallytree.support.whole_files import write_whole
 
 PACKAGES = {"jsonschema": "jsonschema", "ruamel": "ruamel.yaml"}
 """Modules of the extra `registry`, and the packages that have them."""

@@ -26,11 +26,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.threads import side_by_side
-from tallytree._compute.whole_files import flush
-from tallytree._methods import registered_method
-from tallytree._stages import stage
-from tallytree._validate import path_text, text
 from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded, stored_level
 from tallytree.product import Product
 from tallytree.release.contents import check_files
@@ -78,6 +73,11 @@ from tallytree.release.notebook_view import release_html
 from tallytree.release.quality import STANDARD, QualityThresholds, with_quality
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree
+from tallytree.support.methods import registered_method
+from tallytree.support.stages import stage
+from tallytree.support.threads import side_by_side
+from tallytree.support.validate import path_text, text
+from tallytree.support.whole_files import flush
 
 
 @dataclass(frozen=True, eq=False, repr=False)

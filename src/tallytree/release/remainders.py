@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Levels
 from tallytree.release.statement import own_mechanism
+from tallytree.support.arrays import IntArray
 
 NOTE = (
     "Cells are listed where that lowers the expected error. A row without a label in some columns counts what is not "

@@ -11,13 +11,13 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from tallytree._compute.whole_files import flush
 from tallytree.release import Release
 from tallytree.release.exchange import exchange
 from tallytree.release.files import building_folder
 from tallytree.release.leftovers import warn_of_leftovers
 from tallytree.release.manifest import MANIFEST, PARTS, REPORT
 from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry
+from tallytree.support.whole_files import flush
 
 
 def replace_release(release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:

@@ -1,4 +1,4 @@
-"""The risk of a release in plain numbers, as its statement has it; see `tallytree._accounting.risk`."""
+"""The risk of a release in plain numbers, as its statement has it; see `tallytree.accounting.risk`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from tallytree._accounting import Plan, epsilon_from_rho
-from tallytree._accounting.risk import attack_rates
+from tallytree.accounting import Plan, epsilon_from_rho
+from tallytree.accounting.risk import attack_rates
 from tallytree.release.level_tables import LevelTable
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, WARNING
 

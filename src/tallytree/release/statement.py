@@ -10,11 +10,11 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from tallytree._accounting import LevelPlan, Plan, StableLevel
-from tallytree._accounting.amounts import float_up, shown_up
-from tallytree._foreign import code_of, is_foreign
-from tallytree._terms import Terms
+from tallytree.accounting import LevelPlan, Plan, StableLevel
+from tallytree.accounting.amounts import float_up, shown_up
 from tallytree.budget import Budget
+from tallytree.kinds.foreign import code_of, is_foreign
+from tallytree.kinds.terms import Terms
 from tallytree.release.counted_unit import counted_unit
 
 TOTAL_IS_PUBLIC = "the total number of records"

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tallytree._impossible import described_table
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
+from tallytree.trees.impossible import described_table
 
 
 @dataclass(frozen=True)

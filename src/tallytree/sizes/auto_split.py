@@ -35,9 +35,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.noisy import leaf_offsets
+from tallytree.support.arrays import FloatArray, IntArray
 
 STEPS = 1_000
 """An even share is this many steps. Every share is an integer number of steps, so it is the same on every machine."""

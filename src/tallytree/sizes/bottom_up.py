@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tallytree._bands import Band, Cut
-from tallytree._measurements import Statistic
-from tallytree._solvers.sizes.isotonic import Norm
-from tallytree._solvers.sizes.matching import NodeRuns
-from tallytree._terms import Invariants
-from tallytree._validate import safe_text
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.estimators import EstimatorName
 from tallytree.sizes.in_bands import LeavesInBands, Measurers, nothing
 from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, leaves_of, runs_of
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes.isotonic import Norm
+from tallytree.solvers.sizes.matching import NodeRuns
+from tallytree.support.validate import safe_text
+from tallytree.trees.bands import Band, Cut
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ from typing import cast
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, offsets_of
-from tallytree._measurements import Measures, Statistic
-from tallytree._solvers.sizes import margins
-from tallytree._solvers.trees import project as tree
-from tallytree._solvers.trees import simplex
-from tallytree._solvers.trees.remainders import round_families
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import forest_weights, released, size_forest
 from tallytree.sizes.noisy import NoisyLevel, children_offsets, level_weights, measure_levels
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes import margins
+from tallytree.solvers.trees import project as tree
+from tallytree.solvers.trees import simplex
+from tallytree.solvers.trees.remainders import round_families
+from tallytree.support.arrays import IntArray, offsets_of
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _with_public_groups(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> Int
     weights = [float(w) for w in level_weights(noisy[:2])]
     top = [children_offsets(noisy[0].first_leaf, noisy[1].first_leaf), np.arange(len(noisy[1].values) + 1)]
     decided = margins.project([level.values for level in noisy[:2]], top, groups[1], weights=weights)
-    from tallytree._solvers.papers import transport
+    from tallytree.solvers.papers import transport
 
     for i in range(2, len(noisy)):
         decided = transport.project(

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tallytree._measurements import Measures, Statistic
-from tallytree._solvers.sizes.chain_regression import fit_chain
-from tallytree._terms import Invariants
-from tallytree._validate import text
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain, measured_depths, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import keep_public_groups
 from tallytree.sizes.noisy import level_weights, measure_levels
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes.chain_regression import fit_chain
+from tallytree.support.validate import text
 
 Calibration = Literal["valid", "as_published"]
 

@@ -8,18 +8,18 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Measures, Statistic
-from tallytree._mechanism import MOST_OF_GENERAL_SOLVERS
-from tallytree._solvers.sizes import isotonic
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.mechanism import MOST_OF_GENERAL_SOLVERS
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes import solver_options
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import NoisyLevel, measure_level, measure_levels
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes import isotonic
+from tallytree.support.arrays import IntArray
 
 CumulativeSolver = Literal["two_step", "relaxed", "mip"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Statistic
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Statistic
+from tallytree.kinds.terms import Invariants
+from tallytree.support.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)

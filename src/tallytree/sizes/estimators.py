@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, offsets_of
-from tallytree._measurements import Measurement, Statistic
-from tallytree._solvers.sizes import isotonic
-from tallytree._solvers.sizes.isotonic import Norm, RowRuns
-from tallytree._solvers.sizes.isotonic_stream import RunStream
-from tallytree._solvers.sizes.matching import NodeRuns
-from tallytree._solvers.trees import simplex
+from tallytree.kinds.measurements import Measurement, Statistic
+from tallytree.solvers.sizes import isotonic
+from tallytree.solvers.sizes.isotonic import Norm, RowRuns
+from tallytree.solvers.sizes.isotonic_stream import RunStream
+from tallytree.solvers.sizes.matching import NodeRuns
+from tallytree.solvers.trees import simplex
+from tallytree.support.arrays import IntArray, offsets_of
 
 EstimatorName = Literal["cumulative", "sorted", "naive"]
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._measurements import Noise
-from tallytree._solvers.checks import MAX_EXACT
-from tallytree._solvers.sizes import persons_tree
+from tallytree.kinds.measurements import Noise
+from tallytree.solvers.checks import MAX_EXACT
+from tallytree.solvers.sizes import persons_tree
+from tallytree.support.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tallytree._measurements import Measures, Statistic
-from tallytree._mechanism import MOST_OF_GENERAL_SOLVERS
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.mechanism import MOST_OF_GENERAL_SOLVERS
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes import solver_options
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism

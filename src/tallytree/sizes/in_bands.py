@@ -1,4 +1,4 @@
-"""What a mechanism for group sizes offers so that a release need not fit in memory; see `tallytree._bands`.
+"""What a mechanism for group sizes offers so that a release need not fit in memory; see `tallytree.trees.bands`.
 
 The tree is cut into bands. A mechanism measures the levels down to the cut as a whole, and the levels below it band by
 band, in one pass or in several. The work on a band depends on the band's measurements and on what was found of its
@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from tallytree._bands import Band, Cut
-from tallytree._measurements import Measures
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.released_sizes import ReleasedSizes, summed
+from tallytree.trees.bands import Band, Cut
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tallytree._measurements import Measures, Statistic
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,

@@ -11,21 +11,21 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._bands import Band, Cut
-from tallytree._compute.arrays import FloatArray, IntArray
-from tallytree._measurements import Measures, Statistic
-from tallytree._solvers.sizes import joint_families as joint
-from tallytree._solvers.sizes.joint_downward import Tails
-from tallytree._solvers.sizes.joint_rates import RawSums
-from tallytree._solvers.sizes.joint_upward import Estimate, SizeModel
-from tallytree._solvers.sizes.rates import DISPERSIONS
-from tallytree._terms import Invariants
-from tallytree._validate import safe_text
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.in_bands import Measurers, SizesInBands, nothing
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes import joint_families as joint
+from tallytree.solvers.sizes.joint_downward import Tails
+from tallytree.solvers.sizes.joint_rates import RawSums
+from tallytree.solvers.sizes.joint_upward import Estimate, SizeModel
+from tallytree.solvers.sizes.rates import DISPERSIONS
+from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.validate import safe_text
+from tallytree.trees.bands import Band, Cut
 
 
 @dataclass(frozen=True)

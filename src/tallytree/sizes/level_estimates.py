@@ -11,21 +11,21 @@ from typing import NamedTuple, cast, get_args
 
 import numpy as np
 
-from tallytree._bands import Band, Cut
-from tallytree._compute.arrays import IntArray, NumberArray, chunks
-from tallytree._compute.threads import side_by_side
-from tallytree._measurements import Measurement, Measures, Statistic
-from tallytree._solvers.sizes.isotonic import Norm
-from tallytree._solvers.sizes.matching import NodeRuns, rounded_sizes
-from tallytree._terms import Invariants
-from tallytree._validate import safe_text, text
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measurement, Measures, Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, FittedCells
 from tallytree.sizes.in_bands import Given, Made, MeasurerOfAll, Measurers, nothing, whole_tree
 from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes.isotonic import Norm
+from tallytree.solvers.sizes.matching import NodeRuns, rounded_sizes
+from tallytree.support.arrays import IntArray, NumberArray, chunks
+from tallytree.support.threads import side_by_side
+from tallytree.support.validate import safe_text, text
+from tallytree.trees.bands import Band, Cut
 
 EstimatorOption = EstimatorName | Mapping[str, EstimatorName]
 NormOption = Norm | Mapping[str, Norm]

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import get_args
 
-from tallytree._bands import Band, Cut
-from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Statistic
-from tallytree._solvers.sizes.matching import Carry, Merge, NodeRuns, match_families
-from tallytree._terms import Invariants
-from tallytree._validate import text
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.in_bands import LeavesInBands, Measurers
 from tallytree.sizes.level_estimates import (
@@ -26,6 +22,10 @@ from tallytree.sizes.level_estimates import (
     runs_of,
 )
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes.matching import Carry, Merge, NodeRuns, match_families
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import text
+from tallytree.trees.bands import Band, Cut
 
 
 @dataclass(frozen=True)

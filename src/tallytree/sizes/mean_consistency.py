@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, chunks
-from tallytree._measurements import Measures, Statistic
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain, measured_everywhere
 from tallytree.sizes.mechanism import SizesMechanism
 from tallytree.sizes.nearest_consistent import released_level
@@ -24,6 +23,7 @@ from tallytree.sizes.noisy import (
     tails_of_every_size,
 )
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.support.arrays import FloatArray, chunks
 
 MAX_FITTED_CELLS = 2**26
 """Nearly every (node, size) becomes a row, and takes about 90 bytes until then, so all of them take 6 GiB."""
@@ -80,7 +80,7 @@ class MeanConsistency(SizesMechanism):
 
 def _leaf_tails(domain: SizesDomain, noisy: Sequence[NoisyLevel]) -> FloatArray:
     """The tail counts of every leaf and size, float64 (leaves, sizes), whose sums and differences are exact."""
-    from tallytree._solvers.papers import mean_consistency
+    from tallytree.solvers.papers import mean_consistency
 
     tables = [tails_of_every_size(domain, level) for level in noisy]
     first_child = [children_offsets(above.first_leaf, level.first_leaf) for above, level in pairwise(noisy)]

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from tallytree._measurements import Measures, Statistic
-from tallytree._mechanism import Mechanism
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.mechanism import Mechanism
+from tallytree.kinds.terms import Invariants
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.released_sizes import ReleasedSizes
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, NumberArray
-from tallytree._solvers.sizes import margins
-from tallytree._solvers.trees import project as tree
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.noisy import NoisyLevel, inverse_weights, leaf_offsets, level_weights
 from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.solvers.sizes import margins
+from tallytree.solvers.trees import project as tree
+from tallytree.support.arrays import IntArray, NumberArray
 
 MAX_WEIGHT_OF_SUMS = 100
 """At this weight the sums of a level are practically kept; a larger one makes the fit slower only."""

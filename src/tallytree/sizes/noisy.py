@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, chunks
-from tallytree._measurements import Measures, Noise, Statistic
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measures, Noise, Statistic
 from tallytree.sizes.domain import SizesDomain
+from tallytree.support.arrays import IntArray, chunks
 
 CELLS_AT_ONCE = 4_000_000
 """Nodes are measured in chunks of about this many cells, which bounds the memory of a step."""

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import IntArray
-from tallytree._solvers.papers import cost_table
-from tallytree._solvers.papers.constraint_program import tree_constraint_program
-from tallytree._solvers.papers.integer_programs import tails_mip, tree_mip
-from tallytree._solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.nearest_consistent import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.sizes.noisy import NoisyLevel, tails_of_every_size
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.papers import cost_table
+from tallytree.solvers.papers.constraint_program import tree_constraint_program
+from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip
+from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
+from tallytree.support.arrays import IntArray
 
 
 def release_histograms(

@@ -9,10 +9,10 @@ from numbers import Real
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Noise
-from tallytree._validate import integer, safe_text
 from tallytree.budget import share_beside_levels
+from tallytree.kinds.measurements import Noise
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import integer, safe_text
 
 DEFAULT_SHARE = Fraction(1, 100)
 """At this share the levels get 1 % more noise, and K is about 5·√2·100/ε above the largest size: 707 at ε = 1."""

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree.hierarchy import Hierarchy
 from tallytree.sizes.domain import SizesDomain
+from tallytree.support.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tallytree._terms import Invariants
-from tallytree._validate import integer, require_packages, safe_text, text
+from tallytree.kinds.terms import Invariants
+from tallytree.support.validate import integer, require_packages, safe_text, text
 
 
 def check_options(solver: str, known: Sequence[str], time_limit: float, delta: int | None = None) -> None:
@@ -30,7 +30,7 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
                 "out"
             )
         integer(delta, "delta", least=1)
-    from tallytree._solvers.papers.packages import SOLVER_PACKAGES
+    from tallytree.solvers.papers.packages import SOLVER_PACKAGES
 
     require_packages("solver", repr(solver), SOLVER_PACKAGES.get(solver, ()), "papers")
 

@@ -1,5 +1,5 @@
 """Isotonic regression: the non-decreasing numbers that are nearest to others."""
 
-from tallytree._solvers.sizes.isotonic import Norm, fit
+from tallytree.solvers.sizes.isotonic import Norm, fit
 
 __all__ = ["Norm", "fit"]

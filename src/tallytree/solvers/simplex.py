@@ -1,5 +1,5 @@
 """Non-negative integers with a given sum that are nearest to others, in two norms."""
 
-from tallytree._solvers.trees.simplex import Order, chebyshev, euclidean
+from tallytree.solvers.trees.simplex import Order, chebyshev, euclidean
 
 __all__ = ["Order", "chebyshev", "euclidean"]

@@ -1,5 +1,5 @@
 """Non-negative numbers on a tree, each the sum of its children, that are nearest to others."""
 
-from tallytree._solvers.trees.project import is_optimal, project
+from tallytree.solvers.trees.project import is_optimal, project
 
 __all__ = ["is_optimal", "project"]

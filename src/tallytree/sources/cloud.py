@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
-from tallytree._validate import missing
 from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, scheme_of
 from tallytree.sources.failures import NowhereError, SourceError, Withheld
 from tallytree.sources.formats import FileFormat, is_data
 from tallytree.sources.partitions import path_in_messages
+from tallytree.support.validate import missing
 
 _T = TypeVar("_T")
 

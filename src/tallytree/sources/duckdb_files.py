@@ -15,10 +15,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tallytree._compute.spill_folders import spill_folder
 from tallytree.sources.failures import SourceError, Withheld
 from tallytree.sources.kinds import DuckDB
 from tallytree.sources.scans import BATCH_ROWS, Batches, Scan
+from tallytree.support.spill_folders import spill_folder
 
 SETTINGS = {
     "autoinstall_known_extensions": "false",

@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from tallytree._validate import require_packages
 from tallytree.sources.failures import SourceError
 from tallytree.sources.kinds import PostgreSQL
 from tallytree.sources.scans import Batches, Scan
+from tallytree.support.validate import require_packages
 
 _T = TypeVar("_T")
 

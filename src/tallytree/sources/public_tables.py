@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
 from tallytree.sources.failures import Withheld
 from tallytree.sources.locate import FileFormat, Files, Scan, locate
 from tallytree.sources.reading import file_batches
 from tallytree.sources.schemas import column_names, require_columns, schemas
+from tallytree.support.arrays import IntArray
 
 
 def read_public(table: Any, columns: Sequence[str], argument: str) -> pa.Table:

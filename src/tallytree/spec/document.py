@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias, cast
 
 import yaml
 
-from tallytree._validate import path_text
 from tallytree.errors import SpecError
 from tallytree.spec.scalars import NUMBER, Plain
+from tallytree.support.validate import path_text
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 

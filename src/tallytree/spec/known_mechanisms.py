@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from types import ModuleType
 
-from tallytree._mechanism import Mechanism
+from tallytree.kinds.mechanism import Mechanism
 
 
 def known_mechanisms(package: ModuleType, base: type[Mechanism]) -> dict[str, type]:

@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 from pydantic import Field, PrivateAttr, create_model
 
 from tallytree import counts, sizes, tables
-from tallytree._contributions import Contributions
-from tallytree._derived.reconcile_counts import reconcile_counts
-from tallytree._derived.reconcile_sizes import reconcile_group_sizes
-from tallytree._foreign import NOT_ALLOWED, imported_class, installed, installed_class, is_code, made_by
-from tallytree._mechanism import Mechanism
-from tallytree._run import (
+from tallytree.budget import Budget
+from tallytree.counts import CountsMechanism
+from tallytree.engines import names_no_file
+from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.contributions import Contributions
+from tallytree.kinds.foreign import NOT_ALLOWED, imported_class, installed, installed_class, is_code, made_by
+from tallytree.kinds.mechanism import Mechanism
+from tallytree.ledger import Ledger
+from tallytree.numbers.reconcile_counts import reconcile_counts
+from tallytree.numbers.reconcile_sizes import reconcile_group_sizes
+from tallytree.product import Product
+from tallytree.release import Release, refuse_existing, require_writable
+from tallytree.run import (
     CountsArguments,
     FlowsArguments,
     HouseholdsArguments,
@@ -36,19 +43,11 @@ from tallytree._run import (
     plan_release,
     plan_tables,
 )
-from tallytree._run.arguments import PersonOptions, RecordOptions
-from tallytree._run.finished_run import Finished, finished_run
-from tallytree._run.output import Output
-from tallytree._run.shared_arguments import SharedArguments
-from tallytree._run.signature import option_docs
-from tallytree._stages import stage
-from tallytree.budget import Budget
-from tallytree.counts import CountsMechanism
-from tallytree.engines import names_no_file
-from tallytree.hierarchy import Hierarchy
-from tallytree.ledger import Ledger
-from tallytree.product import Product
-from tallytree.release import Release, refuse_existing, require_writable
+from tallytree.run.arguments import PersonOptions, RecordOptions
+from tallytree.run.finished_run import Finished, finished_run
+from tallytree.run.output import Output
+from tallytree.run.shared_arguments import SharedArguments
+from tallytree.run.signature import option_docs
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.sources.same_tables import refuse_private
 from tallytree.spec.built_engine import built_engine
@@ -69,6 +68,7 @@ from tallytree.spec.sections import (
 )
 from tallytree.spec.table_values import private_name, public_name, relative_to
 from tallytree.spec.wording import unknown
+from tallytree.support.stages import stage
 from tallytree.tables import TablesMechanism
 
 NOT_IN_A_SPEC = ("progress",)

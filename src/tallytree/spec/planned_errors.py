@@ -1,4 +1,4 @@
-"""`plan`: the expected error of every level and the risk of a spec; what it computes is in `_accuracy.error_plan`.
+"""`plan`: the expected error of every level and the risk of a spec; what it computes is in `numbers.accuracy.error_plan`.
 
 Nothing private is opened, nothing is drawn from a release's key, and nothing is spent.
 """
@@ -12,13 +12,13 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from tallytree._accuracy.error_plan import ErrorPlan, PlannedSpec
-from tallytree._accuracy.expected_errors import NO_ERRORS_OF_AUTO
-from tallytree._accuracy.simulated_errors import DEFAULT_REPLICATES
-from tallytree._accuracy.targets import Target
-from tallytree._run.shared_arguments import SharedArguments
-from tallytree._terms import AUTO
 from tallytree.budget import Amount
+from tallytree.kinds.terms import AUTO
+from tallytree.numbers.accuracy.error_plan import ErrorPlan, PlannedSpec
+from tallytree.numbers.accuracy.expected_errors import NO_ERRORS_OF_AUTO
+from tallytree.numbers.accuracy.simulated_errors import DEFAULT_REPLICATES
+from tallytree.numbers.accuracy.targets import Target
+from tallytree.run.shared_arguments import SharedArguments
 from tallytree.sources.same_tables import same_table
 from tallytree.spec.budget_changes import plain_mapping, with_budget
 from tallytree.spec.changes import Changes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from tallytree._contributions import Contributions
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
 from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.contributions import Contributions
 from tallytree.ledger import Ledger
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesMechanism

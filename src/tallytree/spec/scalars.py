@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainValidator, TypeAdapter
 
-from tallytree._terms import AUTO
 from tallytree.budget import MAX_EXPONENT
+from tallytree.kinds.terms import AUTO
 from tallytree.spec.wording import article, shortened
 
 NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][-+]?\d+)?", re.ASCII)

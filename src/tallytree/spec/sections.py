@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
-from tallytree._contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
-from tallytree._contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
+from tallytree.kinds.contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
+from tallytree.kinds.contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 from tallytree.sources.kinds import KINDS
 from tallytree.spec.scalars import NUMBER, Flag, Integer, Option, Positive, Probability, Text, Texts, integer_as_written

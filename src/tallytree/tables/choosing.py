@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from tallytree._solvers.tables.shares import auto_shares
 from tallytree.product import Product
+from tallytree.solvers.tables.shares import auto_shares
 from tallytree.tables.layout import Table, TableLayout, sizes_of
 
 MAX_CANDIDATES = 96

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray
-from tallytree._solvers.tables.fit import NEGLIGIBLE
-from tallytree._solvers.tables.integers import unmet_levels
-from tallytree._solvers.tables.marginals import Marginal
-from tallytree._solvers.tables.variance import std_devs
+from tallytree.solvers.tables.fit import NEGLIGIBLE
+from tallytree.solvers.tables.integers import unmet_levels
+from tallytree.solvers.tables.marginals import Marginal
+from tallytree.solvers.tables.variance import std_devs
+from tallytree.support.arrays import FloatArray
 from tallytree.tables.mechanism import Layout
 
 MIN_VARIANCE = 1e-9

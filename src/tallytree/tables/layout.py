@@ -17,12 +17,12 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import BoolArray, IntArray
-from tallytree._impossible import MAX_COMBINATIONS
-from tallytree._solvers.tables.marginals import Detail, Marginal
-from tallytree._validate import safe_text
 from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded
 from tallytree.product import Attribute, Product, crossed_paths
+from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.support.arrays import BoolArray, IntArray
+from tallytree.support.validate import safe_text
+from tallytree.trees.impossible import MAX_COMBINATIONS
 
 MAX_DETAIL = 2**16
 """The most combinations of the attributes' values."""

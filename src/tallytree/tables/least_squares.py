@@ -8,12 +8,12 @@ from typing import Literal, cast
 
 import numpy as np
 
-from tallytree import _stages as stages
-from tallytree._compute.arrays import IntArray
-from tallytree._measurements import Measures, Statistic
-from tallytree._solvers.tables.fit import fit
-from tallytree._solvers.tables.linear import NoisyTable
-from tallytree._validate import choice
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.solvers.tables.fit import fit
+from tallytree.solvers.tables.linear import NoisyTable
+from tallytree.support import stages
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import choice
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
@@ -25,7 +25,7 @@ CELLS_AT_ONCE = 2**22
 class LeastSquares(TablesMechanism):
     """Release the table of integers that fits all noisy tables.
 
-    The unbiased estimate of every table is weighted least squares over all noisy tables (`_solvers.tables.linear`).
+    The unbiased estimate of every table is weighted least squares over all noisy tables (`solvers.tables.linear`).
     From the root down, and from coarse tables to fine ones, the estimates are made non-negative, each table with the
     coarser ones fixed: so counts near 0 move the finest tables only, and no total. The detail of every area is then
     raked to these tables and rounded. See `docs/explanation/tables.md`.

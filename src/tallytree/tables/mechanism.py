@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from tallytree._compute.arrays import BoolArray, FloatArray, IntArray
-from tallytree._measurements import Measures, Statistic
-from tallytree._mechanism import Mechanism
-from tallytree._solvers.tables.marginals import Detail, Marginal
+from tallytree.kinds.measurements import Measures, Statistic
+from tallytree.kinds.mechanism import Mechanism
+from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 
 class Layout(Protocol):

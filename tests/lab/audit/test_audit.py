@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._private.tabulate.true_sizes import TrueSizes
-from tallytree._run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 from tallytree.counts import CountsMechanism
 from tallytree.lab.audit import audit
 from tallytree.lab.audit.library import library_cases, library_mechanisms
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.tables import TablesMechanism
 

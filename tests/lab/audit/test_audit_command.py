@@ -3,12 +3,12 @@
 import pytest
 from typer.testing import CliRunner
 
-from tallytree._measurements import Noise
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._progress import audit_progress
 from tallytree.cli.app import app
+from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit import auditing
 from tallytree.lab.audit import library as library_of_audits
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.support.progress import audit_progress
 
 
 class HalfScale(KeyedNoise):

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import plan_noise
-from tallytree._accounting.sensitivity import Sensitivity
-from tallytree._measurements import Noise
-from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree.accounting import plan_noise
+from tallytree.accounting.sensitivity import Sensitivity
+from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit import Subject, audit, audit_subject, clopper_pearson, exact_loss
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.confidence_bounds import epsilon_at_least
 from tallytree.lab.audit.events import AuditedView, best_events
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.lab.audit.views import Publisher, publisher
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import SizesDomain
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "A", "B"], "c": ["w", "x", "y", "z"]}), ["s", "c"])

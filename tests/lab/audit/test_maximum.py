@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import Asked, plan_noise
-from tallytree._accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
-from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree.accounting import Asked, plan_noise
+from tallytree.accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
 from tallytree.lab.audit import Subject, audit, audit_subject
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.library import library_cases
 from tallytree.lab.audit.maximum import draw_within_maximum, measured_within_maximum
 from tallytree.lab.audit.views import Publisher, publisher
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
 

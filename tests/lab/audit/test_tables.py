@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import plan_noise
-from tallytree._measurements import Noise
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree.accounting import plan_noise
+from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit import Subject, audit, audit_subject
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.inputs import tables_inputs
 from tallytree.lab.audit.library import library_cases
 from tallytree.lab.audit.views import Publisher, publisher
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.tables import PublicTotals
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "z"]}), ["s", "c"])

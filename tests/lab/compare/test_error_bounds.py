@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree._measurements import Noise
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.discrete import discrete_gaussian, discrete_laplace
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._run import CountsArguments, plan_counts
-from tallytree._solvers.trees import simplex
 from tallytree.evaluate.metrics import max_absolute_error
+from tallytree.kinds.measurements import Noise
 from tallytree.lab.compare import error_bounds as bounds
 from tallytree.lab.compare.error_bounds import plan_error_bound, theorem_4_bound, top_down_error_bound
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.run import CountsArguments, plan_counts
+from tallytree.solvers.trees import simplex
 
 AREAS = tt.Hierarchy.from_table(
     pa.table(

@@ -16,16 +16,7 @@ import pytest
 import typer
 
 import tallytree as tt
-from tallytree._accounting import pld
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise import discrete
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._run import release_keys
-from tallytree._run.planned_counts import PlannedCounts
-from tallytree._run.release_keys import ReleaseKeys
-from tallytree._solvers.laws import learned_laws
-from tallytree._solvers.tables import decided
+from tallytree.accounting import pld
 from tallytree.cli.app import main
 from tallytree.cli.commands import release_and_check
 from tallytree.counts.least_squares import LeastSquares
@@ -36,7 +27,16 @@ from tallytree.lab.replay.configurations import OPENDP, _many_cells, random_pair
 from tallytree.lab.replay.pair import KINDS, NEW_LEDGER, NEW_SECRET, Pair
 from tallytree.lab.replay.published import clock_stopped, differences, keys_shown
 from tallytree.lab.replay.replaying import compare_pair
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise import discrete
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.release import files, release
+from tallytree.run import release_keys
+from tallytree.run.planned_counts import PlannedCounts
+from tallytree.run.release_keys import ReleaseKeys
+from tallytree.solvers.laws import learned_laws
+from tallytree.solvers.tables import decided
 
 pytestmark = pytest.mark.planted
 

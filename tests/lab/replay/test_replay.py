@@ -15,17 +15,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree._accounting import sensitivity as sensitivities
-from tallytree._accounting import stability
-from tallytree._accounting.sensitivity import Sensitivity
-from tallytree._compute import spill_folders
-from tallytree._measurements import BESIDE_THE_LEVELS
-from tallytree._private.measurer import Measurer
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._run import arguments
-from tallytree._run.households_arguments import HouseholdsArguments
-from tallytree._run.planned_counts import PlannedCounts
+from tallytree.accounting import sensitivity as sensitivities
+from tallytree.accounting import stability
+from tallytree.accounting.sensitivity import Sensitivity
+from tallytree.kinds.measurements import BESIDE_THE_LEVELS
 from tallytree.lab.replay import published, replay, replaying
 from tallytree.lab.replay.answers import Book, forced
 from tallytree.lab.replay.choice import Choice
@@ -33,6 +26,13 @@ from tallytree.lab.replay.configurations import KEPT_APART, random_pair
 from tallytree.lab.replay.pair import NEW_LEDGER, Pair
 from tallytree.lab.replay.replaying import compare_pair
 from tallytree.lab.replay.stated import KEYS, contradictions, moved
+from tallytree.private.measurer import Measurer
+from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.run import arguments
+from tallytree.run.households_arguments import HouseholdsArguments
+from tallytree.run.planned_counts import PlannedCounts
+from tallytree.support import spill_folders
 
 FIRST_SEED = 8
 WANTED = {"counts", "distinct_counts", "histogram", "tail_counts", "total", "contributions", "largest_size"}
@@ -269,11 +269,11 @@ def test_a_log_line_with_the_number_of_records_is_found(monkeypatch):
 
     def talkative(self, *given, **more):
         true = tabulate(self, *given, **more)
-        logging.getLogger("tallytree._run").debug("read %d records", true.total)
+        logging.getLogger("tallytree.run").debug("read %d records", true.total)
         return true
 
     monkeypatch.setattr(PlannedCounts, "tabulate", talkative)
-    about = " [DEBUG tallytree._run []]"
+    about = " [DEBUG tallytree.run []]"
     assert compare_pair(pair())[0] == [f"log differs: 'read 5 records{about}' and 'read 3 records{about}'"]
 
 

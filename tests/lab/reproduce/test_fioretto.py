@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tallytree._measurements import Noise
-from tallytree._solvers.papers import cost_table
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Noise
 from tallytree.lab.reproduce import Settings, fioretto_budget
 from tallytree.lab.reproduce import fioretto as experiments
 from tallytree.lab.reproduce.catalogue import experiment_named
@@ -28,6 +27,7 @@ from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED
 from tallytree.lab.reproduce.published import published
 from tallytree.sizes import CumulativeProjection, HistogramProjection
+from tallytree.solvers.papers import cost_table
 
 NOISE = Noise("discrete_laplace", Fraction(2))
 

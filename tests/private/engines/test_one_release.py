@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 import tallytree as tt
-from tallytree._private.engines import one_release
-from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree.private.engines import one_release
+from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.spec import load_spec
 
 LEAVES = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})
@@ -105,7 +105,7 @@ def test_a_public_table_leaves_nothing_open_where_the_plan_or_the_records_are_re
 
 
 def test_other_settings_have_a_duckdb_of_their_own_and_records_never_leave_one_open(opened):
-    from tallytree._private.engines import CountRecords
+    from tallytree.private.engines import CountRecords
     from tallytree.product import LeafKey
 
     key = (LeafKey(AREAS, ("state", "county")),)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tallytree._private.engines.spark import require_workers
+from tallytree.private.engines.spark import require_workers
 
 pytestmark = pytest.mark.needs("pyspark")
 

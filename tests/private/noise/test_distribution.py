@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallytree._private.noise.discrete import (
+from tallytree.private.noise.discrete import (
     discrete_gaussian,
     discrete_laplace,
     opendp_laplace,
 )
-from tallytree._private.noise.entropy import key_from_seed
+from tallytree.private.noise.entropy import key_from_seed
 
 KEY = key_from_seed(2020)
 DRAWS = 400_000

@@ -3,8 +3,8 @@ import secrets
 import numpy as np
 import pytest
 
-from tallytree._private.noise.chacha import opened
-from tallytree._private.noise.entropy import derive, fresh_key, key_from_seed
+from tallytree.private.noise.chacha import opened
+from tallytree.private.noise.entropy import derive, fresh_key, key_from_seed
 
 KEY = key_from_seed(1)
 

@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from tallytree._accounting.laws import Gaussian, HalfGaussian, LaplaceHigh, LaplaceLow
-from tallytree._private.noise.inverse_cdf import UNDECIDED, CdfTable, quick_rank, rank, settle, tabulate
+from tallytree.accounting.laws import Gaussian, HalfGaussian, LaplaceHigh, LaplaceLow
+from tallytree.private.noise.inverse_cdf import UNDECIDED, CdfTable, quick_rank, rank, settle, tabulate
 
 LAWS = [
     LaplaceHigh(Fraction(3), 1),

@@ -8,17 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree._accounting.scales import representable
-from tallytree._private.noise import discrete as noise
-from tallytree._private.noise.chacha import opened
-from tallytree._private.noise.discrete import (
+from tallytree.accounting.scales import representable
+from tallytree.private.noise import discrete as noise
+from tallytree.private.noise.chacha import opened
+from tallytree.private.noise.discrete import (
     discrete_gaussian,
     discrete_laplace,
     gaussian_at,
     laplace_at,
 )
-from tallytree._private.noise.entropy import derive, key_from_seed
-from tallytree._private.noise.sampler_by_scale import sampler_of_laplace
+from tallytree.private.noise.entropy import derive, key_from_seed
+from tallytree.private.noise.sampler_by_scale import sampler_of_laplace
 
 KEY = key_from_seed(2020)
 DRAWS = 400_000

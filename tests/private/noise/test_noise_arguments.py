@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree._private.noise.discrete import (
+from tallytree.private.noise.discrete import (
     discrete_gaussian,
     discrete_laplace,
     gaussian_at,
@@ -15,7 +15,7 @@ from tallytree._private.noise.discrete import (
     opendp_gaussian,
     opendp_laplace,
 )
-from tallytree._private.noise.entropy import key_from_seed
+from tallytree.private.noise.entropy import key_from_seed
 
 KEY = key_from_seed(2020)
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree._measurements import Noise
-from tallytree._private.noise.noise_source import KeyedNoise
 from tallytree.errors import BudgetExceeded
+from tallytree.kinds.measurements import Noise
+from tallytree.private.noise.noise_source import KeyedNoise
 
 KEY = bytes(range(32))
 LAPLACE, GAUSSIAN = Noise("discrete_laplace", Fraction(5, 3)), Noise("discrete_gaussian", Fraction(1_000))

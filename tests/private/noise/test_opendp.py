@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallytree._accounting.scales import next_float
-from tallytree._private.noise import discrete as noise
-from tallytree._private.noise.discrete import (
+from tallytree.accounting.scales import next_float
+from tallytree.private.noise import discrete as noise
+from tallytree.private.noise.discrete import (
     discrete_gaussian,
     discrete_laplace,
     opendp_gaussian,
     opendp_laplace,
 )
-from tallytree._private.noise.entropy import key_from_seed
+from tallytree.private.noise.entropy import key_from_seed
 
 KEY = key_from_seed(2020)
 

@@ -11,20 +11,20 @@ import pytest
 from numba.core.registry import CPUDispatcher
 from scipy import stats
 
-from tallytree._accounting import enclosures, laws
-from tallytree._compute import kernels
-from tallytree._private.noise import chacha, inverse_cdf, sampler, sampler_by_scale, single_table
-from tallytree._private.noise import discrete as noise
-from tallytree._private.noise import gaussian_digits as by_gaussian_digits
-from tallytree._private.noise import laplace_digits as by_laplace_digits
-from tallytree._private.noise.chacha import opened
-from tallytree._private.noise.entropy import key_from_seed
-from tallytree._private.noise.gaussian_digits import gaussian_digits, kept_by_line
-from tallytree._private.noise.inverse_cdf import UNDECIDED, settle
-from tallytree._private.noise.laplace_digits import laplace_digits
-from tallytree._private.noise.sampler import settle_cell
-from tallytree._private.noise.sampler_by_scale import sampler_of_gaussian, sampler_of_laplace
-from tallytree._private.noise.single_table import single_table as one_table
+from tallytree.accounting import enclosures, laws
+from tallytree.private.noise import chacha, inverse_cdf, sampler, sampler_by_scale, single_table
+from tallytree.private.noise import discrete as noise
+from tallytree.private.noise import gaussian_digits as by_gaussian_digits
+from tallytree.private.noise import laplace_digits as by_laplace_digits
+from tallytree.private.noise.chacha import opened
+from tallytree.private.noise.entropy import key_from_seed
+from tallytree.private.noise.gaussian_digits import gaussian_digits, kept_by_line
+from tallytree.private.noise.inverse_cdf import UNDECIDED, settle
+from tallytree.private.noise.laplace_digits import laplace_digits
+from tallytree.private.noise.sampler import settle_cell
+from tallytree.private.noise.sampler_by_scale import sampler_of_gaussian, sampler_of_laplace
+from tallytree.private.noise.single_table import single_table as one_table
+from tallytree.support import kernels
 
 KEY = key_from_seed(3)
 SAMPLER_MODULES = (sampler, single_table, by_laplace_digits, by_gaussian_digits, sampler_by_scale)

@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from tallytree._private.noise.secret import new_secret, read_secret
+from tallytree.private.noise.secret import new_secret, read_secret
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.refused_records import refused
-from tallytree._private.engines import Engine, Local, Spark
+from tallytree.private.engines import Engine, Local, Spark
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import tallytree as tt
-from tallytree._bands import ForcedCut, chosen_cut
-from tallytree._private.tabulate.counts_in_files import CountsInFiles
-from tallytree._private.tabulate.leaf_statistics import LeafCounts
-from tallytree._private.tabulate.true_contributions import TrueContributions
-from tallytree._private.tabulate.true_counts import TrueCounts
-from tallytree._private.tabulate.true_sizes import TrueSizes
-from tallytree._private.tabulate.true_tables import TrueTables
+from tallytree.private.tabulate.counts_in_files import CountsInFiles
+from tallytree.private.tabulate.leaf_statistics import LeafCounts
+from tallytree.private.tabulate.true_contributions import TrueContributions
+from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.sizes import SizesDomain
 from tallytree.tables.layout import TableLayout, tables_of
+from tallytree.trees.bands import ForcedCut, chosen_cut
 
 TOWNS = tt.Hierarchy.from_values("town", [str(number) for number in range(1_100)])
 YEARS = tt.Hierarchy.from_values("year", [str(number) for number in range(1_000)])

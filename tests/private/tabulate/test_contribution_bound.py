@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.tabulating import check_counts, count_records
-from tallytree._private.engines import Local
-from tallytree._private.tabulate.contribution_bound import ContributionBound
 from tallytree.hierarchy import Hierarchy
+from tallytree.private.engines import Local
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
 
 KEY, ANOTHER = bytes(range(32)), bytes(range(1, 33))
@@ -90,7 +90,7 @@ def amounts(rows: list[Row]) -> dict[str, Counter[str]]:
 
 
 def oracle(rows: list[Row], most: int, key: bytes, *, distinct: bool) -> Counter[tuple[str, str]]:
-    """What is said in `tallytree._private.tabulate.contribution_bound`, in plain Python."""
+    """What is said in `tallytree.private.tabulate.contribution_bound`, in plain Python."""
     found: Counter[tuple[str, str]] = Counter()
     for person, leaves in amounts(rows).items():
 

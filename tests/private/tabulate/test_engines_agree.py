@@ -14,10 +14,10 @@ import pytest
 
 import tallytree as tt
 from helpers.refused_records import LEAF
-from tallytree._private.engines import CountGroups, CountHouseholds, CountRecords, GroupRows, Local, Spark
-from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.leaf_statistics import LeafHouseholds
-from tallytree._private.tabulate.records import Wanted, check_records
+from tallytree.private.engines import CountGroups, CountHouseholds, CountRecords, GroupRows, Local, Spark
+from tallytree.private.tabulate.contribution_bound import ContributionBound
+from tallytree.private.tabulate.leaf_statistics import LeafHouseholds
+from tallytree.private.tabulate.records import Wanted, check_records
 from tallytree.product import LeafKey
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")]
@@ -72,7 +72,7 @@ REQUESTS = {
 def told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a refusal withholds is logged, and shown where a test fails: these records are nobody's."""
 
-    from tallytree._private.tabulate import spark_errors, spark_session
+    from tallytree.private.tabulate import spark_errors, spark_session
 
     def printing(error: Exception, argument: str) -> BaseException:
         logging.getLogger("withheld").error("%s", error)
@@ -125,7 +125,7 @@ DECIMALS = [decimal.Decimal(text) for text in ("0", "3.00", "2.50", "-2", "99999
 
 
 def test_numbers_of_every_type_are_read_the_same(spark: Any, tmp_path: Path) -> None:
-    from tallytree._private.tabulate import spark_session
+    from tallytree.private.tabulate import spark_session
 
     n = len(TEXTS)
     tables = {

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tallytree._private.engines import CountRecords, Local
-from tallytree._private.tabulate.leaf_tables import leaf_table, same_path
 from tallytree.hierarchy import Hierarchy
+from tallytree.private.engines import CountRecords, Local
+from tallytree.private.tabulate.leaf_tables import leaf_table, same_path
 from tallytree.product import LeafKey
 
 

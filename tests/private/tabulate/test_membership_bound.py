@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.tabulating import group_sizes
-from tallytree._accounting.sensitivity import sensitivity
-from tallytree._private.engines import Local
-from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._run import SizesArguments, plan_group_sizes
+from tallytree.accounting.sensitivity import sensitivity
 from tallytree.hierarchy import Hierarchy
+from tallytree.private.engines import Local
+from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
+from tallytree.run import SizesArguments, plan_group_sizes
 
 KEY = bytes(range(32))
 LEAVES = ["x", "y"]
@@ -57,7 +57,7 @@ def sizes(records: Any, most: int, *, z: int = 2, key: bytes = KEY, threads: int
 
 
 def oracle(rows: list[Row], most: int, z: int, key: bytes) -> Counter[tuple[str, int]]:
-    """What is said in `tallytree._private.tabulate.contribution_bound`, in plain Python."""
+    """What is said in `tallytree.private.tabulate.contribution_bound`, in plain Python."""
     members: dict[str, int] = {home: 0 for _, home, _ in rows if home in HOME_IN}
     cells: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
     for person, home, cars in rows:

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree._measurements import Measurement, Noise
-from tallytree._private.tabulate.packed import packed, unpacked
-from tallytree._solvers.sizes.joint_families import FromBelow
-from tallytree._solvers.sizes.joint_upward import Estimate
+from tallytree.kinds.measurements import Measurement, Noise
+from tallytree.private.tabulate.packed import packed, unpacked
 from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.solvers.sizes.joint_families import FromBelow
+from tallytree.solvers.sizes.joint_upward import Estimate
 
 
 def sent(value, *, made=True):
@@ -71,9 +71,9 @@ def changing(module, name, state):
     ("module", "name"),
     [
         ("fractions", "Fraction"),
-        ("tallytree._measurements", "Noise"),
-        ("tallytree._solvers.sizes.joint_upward", "Estimate"),
-        ("tallytree._private.tabulate.packed", "record"),
+        ("tallytree.kinds.measurements", "Noise"),
+        ("tallytree.solvers.sizes.joint_upward", "Estimate"),
+        ("tallytree.private.tabulate.packed", "record"),
         ("numpy._core.numeric", "_frombuffer"),
     ],
 )

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.banded import hierarchies
-from tallytree._bands import ForcedCut, chosen_cut
-from tallytree._private.tabulate.sizes_in_files import SizesInFiles
-from tallytree._private.tabulate.true_sizes import TrueSizes
+from tallytree.private.tabulate.sizes_in_files import SizesInFiles
+from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.trees.bands import ForcedCut, chosen_cut
 
 SMALLEST, LARGEST = 0, 6
 

@@ -25,7 +25,7 @@ def asked(port, token, number=3):
 
 @pytest.fixture
 def server():
-    from tallytree._private.tabulate.spark_answers import answering
+    from tallytree.private.tabulate.spark_answers import answering
 
     return lambda answer=lambda number: KEY: answering(answer, "127.0.0.1", "127.0.0.1")
 
@@ -38,7 +38,7 @@ def test_who_has_the_token_gets_the_key_from_the_server_that_has_the_certificate
 
 
 def test_a_task_gets_what_is_meant_for_its_number(server):
-    from tallytree._private.tabulate.spark_answers import fetching
+    from tallytree.private.tabulate.spark_answers import fetching
 
     with server(lambda number: bytes(2**21 + number)) as where:
         fetched = fetching(where)
@@ -46,7 +46,7 @@ def test_a_task_gets_what_is_meant_for_its_number(server):
 
 
 def test_a_task_is_told_nothing_of_an_error_and_nothing_is_printed(server, capfd):
-    from tallytree._private.tabulate.spark_answers import fetching
+    from tallytree.private.tabulate.spark_answers import fetching
 
     def fails(number):
         raise ValueError("s3cr3t")
@@ -57,7 +57,7 @@ def test_a_task_is_told_nothing_of_an_error_and_nothing_is_printed(server, capfd
 
 
 def test_a_task_that_finds_another_certificate_shows_no_token(server):
-    from tallytree._private.tabulate.spark_answers import fetching
+    from tallytree.private.tabulate.spark_answers import fetching
 
     asked_for = []
     with (

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs("pyspark")
     ],
 )
 def test_the_remedy_is_named_and_nothing_of_its_text(text, kind, says):
-    from tallytree._private.tabulate.spark_errors import refusal
+    from tallytree.private.tabulate.spark_errors import refusal
 
     told = refusal(RuntimeError(f"{text} s3cr3t"), "trips")
     assert type(told) is kind
@@ -45,7 +45,7 @@ def test_the_remedy_is_named_and_nothing_of_its_text(text, kind, says):
     ],
 )
 def test_of_work_on_bands_it_does_not_say_that_nothing_was_spent(text, kind, says):
-    from tallytree._private.tabulate.spark_errors import refusal_of_work
+    from tallytree.private.tabulate.spark_errors import refusal_of_work
 
     told = refusal_of_work(RuntimeError(f"{text} s3cr3t"))
     assert type(told) is kind

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallytree._private.engines import CountGroups, CountRecords, GroupRows, Local
-from tallytree._private.tabulate import duckdb_session, statements
 from tallytree.hierarchy import Hierarchy
+from tallytree.private.engines import CountGroups, CountRecords, GroupRows, Local
+from tallytree.private.tabulate import duckdb_session, statements
 from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_sums_of_numbers_by_leaf(data: st.DataObject, few: int, drop: bool, as_s
     says = refusal(paths, leaves, {"n": numbers}, drop)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(statements, "FEW_CELLS", few)
-        patch.setattr("tallytree._private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
+        patch.setattr("tallytree.private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
         found = refused_or(
             lambda: Local(threads=2).tabulate(
                 table.to_reader(max_chunksize=3) if as_stream else table,
@@ -125,7 +125,7 @@ def test_stated_groups_by_leaf_and_size(data: st.DataObject, few: int, drop: boo
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(statements, "FEW_CELLS", few)
-        patch.setattr("tallytree._private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
+        patch.setattr("tallytree.private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
         found = refused_or(
             lambda: Local(threads=2).tabulate(
                 table,
@@ -166,7 +166,7 @@ def test_groups_of_members(data: st.DataObject, drop: bool) -> None:
     if says is None and any(len({leaf for leaf, _ in members}) > 1 for members in of_group.values()):
         says = "a group (column 'id') has records in more than one leaf"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallytree._private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
+        patch.setattr("tallytree.private.tabulate.records.require_types_that_meet", lambda *_, **__: None)
         found = refused_or(
             lambda: Local(threads=2).tabulate(
                 table,

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.tabulating import count_records, group_sizes
-from tallytree._private.engines import Local
-from tallytree._private.tabulate.contribution_bound import ContributionBound
-from tallytree._private.tabulate.true_contributions import TrueContributions, digest_with
 from tallytree.hierarchy import Hierarchy
+from tallytree.private.engines import Local
+from tallytree.private.tabulate.contribution_bound import ContributionBound
+from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
 from tallytree.product import LeafKey
 
 KEY = bytes(range(32))

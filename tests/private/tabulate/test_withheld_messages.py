@@ -18,9 +18,9 @@ import pytest
 
 from helpers.refused_records import LEAF, NUMBER, SECRET, members
 from helpers.tabulating import check_counts, check_group_rows, check_group_sizes, count_records, group_sizes
-from tallytree._private.engines import Local
-from tallytree._private.tabulate import duckdb_session
-from tallytree._private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree.private.engines import Local
+from tallytree.private.tabulate import duckdb_session
+from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
 
 
 class TestWhatReadersSayIsWithheld:

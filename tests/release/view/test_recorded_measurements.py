@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.reconciled import ROWS
-from tallytree._measurements import Measurement, Noise
-from tallytree._run import SizesArguments, plan_group_sizes
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.measurements import Measurement, Noise
 from tallytree.release.view.recorded_measurements import RecordedMeasurements
 from tallytree.release.view.sides import node_numbers
+from tallytree.run import SizesArguments, plan_group_sizes
 
 # --- The recorded measurements ---
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.papers import cost_table
+from tallytree.solvers.papers import cost_table
 
 many = settings(max_examples=1_500)
 more = settings(max_examples=500)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.tree_models import PAIR, assert_consistent, cost, realistic, tables, trees
-from tallytree._solvers.papers import cost_table, integer_programs
-from tallytree._solvers.papers.integer_programs import tails_mip, tree_mip
-from tallytree._solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
+from tallytree.solvers.papers import cost_table, integer_programs
+from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip
+from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
 
 pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 pytest.importorskip("pyscipopt", reason="the extra tallytree[papers] is not installed")

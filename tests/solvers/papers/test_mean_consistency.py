@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.papers.mean_consistency import fit, with_exact_sums
+from tallytree.solvers.papers.mean_consistency import fit, with_exact_sums
 
 
 def dense(noisy, first_child, variances):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.papers.nearest_in_l1 import METHODS, nearest_in_l1
+from tallytree.solvers.papers.nearest_in_l1 import METHODS, nearest_in_l1
 
 pytestmark = pytest.mark.needs("highspy")
 

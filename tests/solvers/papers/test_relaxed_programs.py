@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.tree_models import PAIR, assert_consistent, cost, optimality_gap, realistic, trees
-from tallytree._solvers.papers import cost_table
-from tallytree._solvers.papers.relaxed_programs import tree_relaxed
-from tallytree._solvers.papers.third_party import QUADRATIC_SOLVERS
+from tallytree.solvers.papers import cost_table
+from tallytree.solvers.papers.relaxed_programs import tree_relaxed
+from tallytree.solvers.papers.third_party import QUADRATIC_SOLVERS
 
 cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.papers import simplex_programs as boxes
-from tallytree._solvers.trees import simplex
+from tallytree.solvers.papers import simplex_programs as boxes
+from tallytree.solvers.trees import simplex
 
 cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 

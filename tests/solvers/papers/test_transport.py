@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.papers import transport
-from tallytree._solvers.sizes import margins
+from tallytree.solvers.papers import transport
+from tallytree.solvers.sizes import margins
 
 some = settings(max_examples=300)
 seeds = st.integers(0, 2**32 - 1)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import cost_table_chain
-from tallytree._solvers.sizes import isotonic
-from tallytree._solvers.sizes.chain_regression import fit_chain
+from tallytree.solvers.sizes import isotonic
+from tallytree.solvers.sizes.chain_regression import fit_chain
 
 TREE = [[0, 3], [0, 1, 3], [0, 1, 2, 3]]
 """A root, a node with one leaf and a node with two, and the leaves."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.sizes import isotonic
+from tallytree.solvers.sizes import isotonic
 
 examples = settings(max_examples=300)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.sizes import isotonic, isotonic_runs
-from tallytree._solvers.sizes.isotonic_stream import RunStream
+from tallytree.solvers.sizes import isotonic, isotonic_runs
+from tallytree.solvers.sizes.isotonic_stream import RunStream
 
 examples = settings(max_examples=300)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.sizes import joint_rates
-from tallytree._solvers.sizes.joint_families import TailsLevel, doubted_variance, fit, raw_sums, size_model
-from tallytree._solvers.sizes.joint_rates import FAMILY_GROUPS, LEAST_RATE, add_up, drops_or_rates
+from tallytree.solvers.sizes import joint_rates
+from tallytree.solvers.sizes.joint_families import TailsLevel, doubted_variance, fit, raw_sums, size_model
+from tallytree.solvers.sizes.joint_rates import FAMILY_GROUPS, LEAST_RATE, add_up, drops_or_rates
 
 RNG = np.random.default_rng
 

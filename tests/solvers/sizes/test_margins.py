@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.sizes import margins, rounding
-from tallytree._solvers.trees import simplex
+from tallytree.solvers.sizes import margins, rounding
+from tallytree.solvers.trees import simplex
 
 some = settings(max_examples=300)
 seeds = st.integers(0, 2**32 - 1)

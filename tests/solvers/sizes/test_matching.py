@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from tallytree._solvers.sizes.matching import NodeRuns, Runs, match, match_families, rounded_sizes
+from tallytree.solvers.sizes.matching import NodeRuns, Runs, match, match_families, rounded_sizes
 
 examples = settings(max_examples=200)
 

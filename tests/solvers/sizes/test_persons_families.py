@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tallytree._solvers.sizes.persons_families import (
+from tallytree.solvers.sizes.persons_families import (
     fit_rows,
     project_row,
     repair_columns,

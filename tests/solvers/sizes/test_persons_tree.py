@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.sizes import persons_tree
-from tallytree._solvers.sizes.persons_tree import RanksLevel, fit
+from tallytree.solvers.sizes import persons_tree
+from tallytree.solvers.sizes.persons_tree import RanksLevel, fit
 
 RNG = np.random.default_rng
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tallytree._solvers.sizes.rates import (
+from tallytree.solvers.sizes.rates import (
     DISPERSIONS,
     TOGETHER,
     choose_dispersion,

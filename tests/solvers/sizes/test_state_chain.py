@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tallytree._solvers.sizes.gaussian_chain import smooth
-from tallytree._solvers.sizes.state_chain import count_states, drop_masses, posterior
+from tallytree.solvers.sizes.gaussian_chain import smooth
+from tallytree.solvers.sizes.state_chain import count_states, drop_masses, posterior
 
 RNG = np.random.default_rng
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from tallytree._solvers.tables.detail import MET, SLACK, rake_tree
-from tallytree._solvers.tables.lattice import Lattice
-from tallytree._solvers.tables.marginals import Detail
+from tallytree.solvers.tables.detail import MET, SLACK, rake_tree
+from tallytree.solvers.tables.lattice import Lattice
+from tallytree.solvers.tables.marginals import Detail
 
 RNG = np.random.default_rng
 DETAIL = Detail.flat([4, 3, 2])

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.tables.lattice import Lattice
-from tallytree._solvers.tables.marginals import Detail
-from tallytree._solvers.tables.rounding import choose_least, deal, keep_sums, round_family, round_root
+from tallytree.solvers.tables.lattice import Lattice
+from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.rounding import choose_least, deal, keep_sums, round_family, round_root
 
 RNG = np.random.default_rng
 

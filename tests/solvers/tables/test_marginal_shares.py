@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from helpers.tables import DEEP
-from tallytree._solvers.tables.least_worst import least_worst
-from tallytree._solvers.tables.marginals import Detail
-from tallytree._solvers.tables.shares import STEPS, auto_shares, share_problem
-from tallytree._solvers.tables.variance import expected_std_devs
+from tallytree.solvers.tables.least_worst import least_worst
+from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.shares import STEPS, auto_shares, share_problem
+from tallytree.solvers.tables.variance import expected_std_devs
 
 AGES = Detail.flat([18, 3])
 AREAS = [1, 6, 30, 197]

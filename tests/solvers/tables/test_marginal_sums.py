@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.tables import WITH_LEVELS, Dense, matrix, simulated, table_trees
-from tallytree._solvers.tables import sums as marginal_sums
-from tallytree._solvers.tables.marginals import Detail
-from tallytree._solvers.tables.sums import sum_variances
-from tallytree._solvers.tables.variance import std_devs
+from tallytree.solvers.tables import sums as marginal_sums
+from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.sums import sum_variances
+from tallytree.solvers.tables.variance import std_devs
 
 some = settings(max_examples=60)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tallytree._solvers.tables.marginals import Detail
+from tallytree.solvers.tables.marginals import Detail
 
 BANDS = (np.zeros(6, dtype=np.int64), np.array([0, 0, 0, 1, 2, 2]), np.arange(6))
 SHAPES = {

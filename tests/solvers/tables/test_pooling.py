@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.tables.lattice import Lattice
-from tallytree._solvers.tables.marginals import Detail
-from tallytree._solvers.tables.pooling import (
+from tallytree.solvers.tables.lattice import Lattice
+from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.pooling import (
     FITTED,
     coarser_tables,
     expected_cells,

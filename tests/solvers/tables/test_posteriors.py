@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from tallytree._solvers.laws import BEGIN, GRID, LOG_RANGE, POWERS, PRIOR, WIDTH, law, learned_laws, posteriors
-from tallytree._solvers.tables.fit import fit
-from tallytree._solvers.tables.linear import NoisyTable
-from tallytree._solvers.tables.marginals import Detail
+from tallytree.solvers.laws import BEGIN, GRID, LOG_RANGE, POWERS, PRIOR, WIDTH, law, learned_laws, posteriors
+from tallytree.solvers.tables.fit import fit
+from tallytree.solvers.tables.linear import NoisyTable
+from tallytree.solvers.tables.marginals import Detail
 
 RNG = np.random.default_rng
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree._solvers.trees.least_positive import least_positive
-from tallytree._solvers.trees.simplex import chebyshev
+from tallytree.solvers.trees.least_positive import least_positive
+from tallytree.solvers.trees.simplex import chebyshev
 
 
 @pytest.mark.slow

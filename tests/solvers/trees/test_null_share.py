@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tallytree._solvers.trees.null_share import recalibrated
+from tallytree.solvers.trees.null_share import recalibrated
 
 
 def mixture(rng, laplace, *, leaves=200_000, share=0.03, mean=40.0, deviation=10.0):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.trees import simplex
+from tallytree.solvers.trees import simplex
 
 many = settings(max_examples=2_000)
 more = settings(max_examples=800)

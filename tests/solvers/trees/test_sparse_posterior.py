@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import erfcx
 
-from tallytree._solvers.trees.sparse_posterior import MeasuredTree, log_evidence, posterior, probable
+from tallytree.solvers.trees.sparse_posterior import MeasuredTree, log_evidence, posterior, probable
 
 NONE = np.empty(0, np.int64)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.trees.sparse_prior import MAX_CLUSTERING, Occupancy, most_probable, prior_of
+from tallytree.solvers.trees.sparse_prior import MAX_CLUSTERING, Occupancy, most_probable, prior_of
 
 
 def test_without_clustering_nodes_are_occupied_as_by_independent_leaves():

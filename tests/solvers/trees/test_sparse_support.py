@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree._solvers.trees.project import project
-from tallytree._solvers.trees.sparse_support import support
+from tallytree.solvers.trees.project import project
+from tallytree.solvers.trees.sparse_support import support
 
 
 def in_levels(parents):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.trees import INF, add_up, cost, leaves_of, problems, random_tree, solve_or_refuse, top_down
-from tallytree._solvers.trees import simplex
-from tallytree._solvers.trees.project import is_optimal, project
+from tallytree.solvers.trees import simplex
+from tallytree.solvers.trees.project import is_optimal, project
 
 many = settings(max_examples=800)
 some = settings(max_examples=200)

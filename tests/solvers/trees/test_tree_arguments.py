@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.trees import INF
-from tallytree._solvers.trees.project import is_optimal, project
+from tallytree.solvers.trees.project import is_optimal, project
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.trees import INF, caterpillar, random_tree, shape
-from tallytree._solvers.trees.project import is_optimal, project
+from tallytree.solvers.trees.project import is_optimal, project
 
 
 def geometric_noise(n, scale, rng):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tallytree._solvers.trees import integer as tree_integer
-from tallytree._solvers.trees import real as tree_real
-from tallytree._solvers.trees.levels import steps, swept
-from tallytree._solvers.trees.project import project
-from tallytree._solvers.trees.shape import check_problem
+from tallytree.solvers.trees import integer as tree_integer
+from tallytree.solvers.trees import real as tree_real
+from tallytree.solvers.trees.levels import steps, swept
+from tallytree.solvers.trees.project import project
+from tallytree.solvers.trees.shape import check_problem
 
 
 def tree_with_weights(seed):

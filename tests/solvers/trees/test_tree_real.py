@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.trees import INF, cost, problems, random_tree, solve_or_refuse, top_down
-from tallytree._solvers.trees.project import project
+from tallytree.solvers.trees.project import project
 
 some = settings(max_examples=200)
 few = settings(max_examples=25)

@@ -15,7 +15,7 @@ from tallytree.cli.shared_options import AllowCodeOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree._mechanism import Mechanism
+    from tallytree.kinds.mechanism import Mechanism
     from tallytree.lab.audit import AuditResult
     from tallytree.lab.audit.library import Case
     from tallytree.lab.replay import Replay
@@ -63,8 +63,8 @@ def audit(
         _replay(context, pairs, seed, mechanism, options or (), allow_code=allow_code)
         return
     with errors_in_one_line(debug=context.obj):
-        from tallytree._progress import audit_progress
         from tallytree.lab.audit.library import library_cases, mechanism_cases
+        from tallytree.support.progress import audit_progress
 
         given: Any = _from_outside(mechanism, options or (), allow_code=allow_code)
         cases = library_cases(epsilon, mechanism) if given is None else mechanism_cases(given, epsilon)
@@ -84,7 +84,7 @@ def _from_outside(name: str | None, written: Sequence[str], *, allow_code: bool)
     Raises:
         ValueError: options of no such mechanism, or not of the form KEY=VALUE; or see `named_mechanism`.
     """
-    from tallytree._foreign import named_mechanism
+    from tallytree.kinds.foreign import named_mechanism
     from tallytree.spec import MechanismSpec
     from tallytree.spec.document import read_scalar
 
@@ -105,8 +105,8 @@ def _replay(
     context: typer.Context, pairs: int, seed: int, mechanism: str | None, options: Sequence[str], *, allow_code: bool
 ) -> None:
     with errors_in_one_line(debug=context.obj):
-        from tallytree._progress import audit_progress
         from tallytree.lab.replay import replay
+        from tallytree.support.progress import audit_progress
 
         given: Any = _from_outside(mechanism, options, allow_code=allow_code)
         if mechanism is not None and given is None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallytree._progress import run_progress
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
@@ -30,6 +29,7 @@ from tallytree.cli.shared_options import (
     SpecFile,
     TicketOption,
 )
+from tallytree.support.progress import run_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +79,7 @@ def contributions(
     must name the people (person).
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._run.output import Output
+        from tallytree.run.output import Output
 
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
         approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}

@@ -36,10 +36,10 @@ def explore(
     opens it. With --static it is written instead.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._explore.opening import fill_folder, write_static
-        from tallytree._explore.serving import address_of, opened_browser, opened_server, serve
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import part_folders
+        from tallytree.views.explore.opening import fill_folder, write_static
+        from tallytree.views.explore.serving import address_of, opened_browser, opened_server, serve
 
         shapes = list(boundaries or ())
         first, *others = part_folders(folder)

@@ -74,10 +74,10 @@ def export(
     published number back.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._boundaries import boundary_files
-        from tallytree._export import export as write
         from tallytree.cli.rendering.terminal import open_console, printable, show_line
         from tallytree.release import QualityThresholds
+        from tallytree.views.boundaries import boundary_files
+        from tallytree.views.export import export as write
 
         made = write(
             folder,

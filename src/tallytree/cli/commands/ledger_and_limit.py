@@ -70,7 +70,7 @@ def show_ledger(
     The word `show` can be left out.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._accounting.periods import Window, named_length
+        from tallytree.accounting.periods import Window, named_length
         from tallytree.cli.rendering.ledgers import ledger_json, show_books
         from tallytree.cli.rendering.windows import show_windows, windows_json
 
@@ -96,8 +96,8 @@ def write_board_page(
 ) -> None:
     """Write a page about what was spent, to print, for a privacy board."""
     with errors_in_one_line(debug=context.obj):
-        from tallytree._compute.whole_files import write_whole
         from tallytree.cli.rendering.windows import board_page
+        from tallytree.support.whole_files import write_whole
 
         books = _books(ledger, dataset)
         try:
@@ -123,10 +123,10 @@ def plan_runs(
     All of them then fit into what is left.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._accounting.run_shares import run_shares
-        from tallytree._validate import integer
+        from tallytree.accounting.run_shares import run_shares
         from tallytree.cli.rendering.ledgers import run_shares_json, show_run_shares
         from tallytree.ledger import Ledger
+        from tallytree.support.validate import integer
 
         number = integer(runs, "runs", least=1, most=10**6)
         asked = _amounts(delta=delta)["delta"]
@@ -189,8 +189,8 @@ def limit(
     In all, or in each week, month or year. LEDGER is made if it does not exist. Releases that it already has count too.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._accounting.periods import named_day, named_length
-        from tallytree._accounting.spending import Approval
+        from tallytree.accounting.periods import named_day, named_length
+        from tallytree.accounting.spending import Approval
         from tallytree.budget import Budget
         from tallytree.cli.rendering.ledgers import show_account
         from tallytree.ledger import Ledger

@@ -33,7 +33,7 @@ def lint(
     parameter that is chosen from it is outside the guarantee. What this command shows does not depend on the records.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._run.lint import lint as write
+        from tallytree.run.lint import lint as write
 
         write(opened_spec(context, spec, changes, allow_code=allow_code).plan(), private_out)
         show_line(

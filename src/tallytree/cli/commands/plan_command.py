@@ -19,7 +19,7 @@ from tallytree.cli.shared_options import AllowCodeOption, SetOption, SpecFile
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree._accuracy.error_plan import ErrorPlan
+    from tallytree.numbers.accuracy.error_plan import ErrorPlan
 
 
 def plan(
@@ -75,7 +75,7 @@ def plan(
     private table need not exist.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._accuracy.simulated_errors import DEFAULT_REPLICATES
+        from tallytree.numbers.accuracy.simulated_errors import DEFAULT_REPLICATES
         from tallytree.spec.planned_errors import parsed_target, wanted_numbers
         from tallytree.spec.planned_errors import plan as planned_errors
 
@@ -131,9 +131,9 @@ def _check_written(spec: Path, out: Path, changes: list[str] | None) -> None:
 
 def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
     """Write the spec with another budget, and the precision of the plan; all else stays as it is written."""
-    from tallytree._accuracy.targets import amount_of
-    from tallytree._compute.whole_files import write_whole
+    from tallytree.numbers.accuracy.targets import amount_of
     from tallytree.spec.budget_changes import decimal_text, rewritten, with_precision
+    from tallytree.support.whole_files import write_whole
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
     text = rewritten(str(spec), ("budget", name), decimal_text(amount_of(found.budget)))
@@ -142,7 +142,7 @@ def _write(spec: Path, out: Path, found: ErrorPlan) -> None:
 
 def _change(found: ErrorPlan) -> str:
     """The budget of the plan as a change of a spec."""
-    from tallytree._accuracy.targets import amount_of
+    from tallytree.numbers.accuracy.targets import amount_of
     from tallytree.spec.budget_changes import decimal_text
 
     name = "rho" if found.budget.kind == "zcdp" else "epsilon"
@@ -167,7 +167,7 @@ Row = Mapping[str, Any]
 
 def show_error_plan(console: Console, plan: ErrorPlan) -> None:
     """Show the errors at the plan's budget, then those of other budgets and mechanisms, then the risk."""
-    from tallytree._accuracy.expected_errors import shown
+    from tallytree.numbers.accuracy.expected_errors import shown
 
     show_marks(console, plan.statement)
     show_line(console, f"Expected errors by {plan.mechanism}, {_budget(plan.levels[0])}:", "bold")
@@ -199,7 +199,7 @@ def show_error_plan(console: Console, plan: ErrorPlan) -> None:
 
 
 def _percent(share: float | None) -> str:
-    from tallytree._accuracy.advice import percent
+    from tallytree.numbers.accuracy.advice import percent
 
     return "not known" if share is None else percent(share)
 
@@ -210,7 +210,7 @@ def _show_std_devs(
     """Show the standard deviation of every level, one column for each budget or mechanism; nothing for one alone."""
     if len(columns) < 2:
         return
-    from tallytree._accuracy.expected_errors import shown
+    from tallytree.numbers.accuracy.expected_errors import shown
 
     own = plan.levels[0]
     found = {
@@ -260,7 +260,7 @@ def check_picture(path: Path) -> None:
     """
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"picture: {path.name!r} must end in .svg or .html")
-    from tallytree._charts import require_charts
+    from tallytree.views.charts import require_charts
 
     require_charts("picture", repr(path.name))
 
@@ -271,8 +271,8 @@ def save_picture(plan: ErrorPlan, path: Path) -> None:
     Raises:
         OSError: the file cannot be written, or the process that draws ended.
     """
-    from tallytree._charts import html, svg
-    from tallytree._compute.whole_files import write_whole
+    from tallytree.support.whole_files import write_whole
+    from tallytree.views.charts import html, svg
 
     drawn = svg if path.suffix.lower() == ".svg" else html
     write_whole(path, drawn(_chart(plan)))
@@ -281,7 +281,7 @@ def save_picture(plan: ErrorPlan, path: Path) -> None:
 def _chart(plan: ErrorPlan) -> Any:
     import altair
 
-    from tallytree._charts import styled
+    from tallytree.views.charts import styled
 
     rows = [row for row in plan.table.to_pylist() if row["std_dev"]]
     amount = "rho" if plan.budget.kind == "zcdp" else "epsilon"

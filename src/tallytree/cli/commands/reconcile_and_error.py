@@ -131,9 +131,9 @@ def show_errors(
         for name, unused in (("spread", spread), ("like", like)):
             if unused is not None:
                 raise ValueError(f"{name}: it is about estimates of all records; add --all-records")
-        from tallytree._accuracy.fitted_errors import METHOD, fitted_errors, has_fitted_errors
-        from tallytree._accuracy.replicate_errors import DEFAULT_REPLICATES, replicate_errors
-        from tallytree._foreign import import_code
+        from tallytree.kinds.foreign import import_code
+        from tallytree.numbers.accuracy.fitted_errors import METHOD, fitted_errors, has_fitted_errors
+        from tallytree.numbers.accuracy.replicate_errors import DEFAULT_REPLICATES, replicate_errors
         from tallytree.release import Release, refuse_existing, require_writable
         from tallytree.release.replacing import replace_release
 
@@ -165,7 +165,7 @@ def _estimate_all_records(
     folder: Path, out: Path | None, alpha: float, spread: float | None, like: str | None, *, csv: bool
 ) -> None:
     """Show estimates of all records by level, and write them to a new folder where `out` is given."""
-    from tallytree._derived.all_records import scaled_levels
+    from tallytree.numbers.all_records import scaled_levels
     from tallytree.release import Release, refuse_existing, require_writable
     from tallytree.release.files import whole_folder, write_table_file
     from tallytree.release.manifest import table_stem
@@ -216,7 +216,7 @@ def show_all_records(console: Console, made: Mapping[str, pa.Table], statistic: 
     """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
     import numpy as np
 
-    from tallytree._derived.all_records import described_estimate
+    from tallytree.numbers.all_records import described_estimate
     from tallytree.release.contributions_table import percent
 
     rows = []

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallytree._progress import run_progress
 from tallytree.cli import logs
 from tallytree.cli.commands.report_command import can_report, lacks_report, report_beside
 from tallytree.cli.failures import errors_in_one_line, fail_if_broken
@@ -45,11 +44,12 @@ from tallytree.cli.shared_options import (
     SpecFile,
     TicketOption,
 )
+from tallytree.support.progress import run_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallytree._accuracy.expected_errors import ExpectedError
+    from tallytree.numbers.accuracy.expected_errors import ExpectedError
     from tallytree.release import Release
     from tallytree.spec import Spec
 
@@ -80,12 +80,12 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
-        from tallytree._compute.address_space import require_address_space
+        from tallytree.support.address_space import require_address_space
 
         require_address_space()  # compiled libraries cannot even be loaded in a very small one
         with run_progress(logs.show_bar(quiet=quiet)):
-            from tallytree._run.output import Output
             from tallytree.release.surprises import surprises
+            from tallytree.run.output import Output
 
             options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
             options |= {"approved_by": approved_by, "reason": reason, "ticket": ticket}
@@ -136,8 +136,8 @@ def check(
     """
     with errors_in_one_line(debug=context.obj):
         options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
-        from tallytree._accuracy.expected_errors import expected_errors
-        from tallytree._terms import AUTO
+        from tallytree.kinds.terms import AUTO
+        from tallytree.numbers.accuracy.expected_errors import expected_errors
         from tallytree.release.described import described_statement
         from tallytree.release.risk_statement import weak_protection
 
@@ -175,8 +175,8 @@ def _show_numbers(
     console: Console, statement: Mapping[str, Any], errors: Sequence[ExpectedError] | None, spec: Path
 ) -> None:
     """Show what would be published, and how accurate that will be; `errors` are None where the bound is not known."""
-    from tallytree._accuracy.expected_errors import CLOSED_FORMS, LEARNS, NO_ERRORS_OF_AUTO, unreliable_below
-    from tallytree._report.wording import about
+    from tallytree.numbers.accuracy.expected_errors import CLOSED_FORMS, LEARNS, NO_ERRORS_OF_AUTO, unreliable_below
+    from tallytree.views.report.wording import about
 
     known = [each for each in errors or () if each.half_width is not None]
     plan = f"tallytree plan {shlex.quote(printable(str(spec)))}"

@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from tallytree._stages import stage
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
+from tallytree.support.stages import stage
 
 
 def report(
@@ -33,13 +33,13 @@ def report(
     network, and is made from the published files alone. Boundaries are kept in DIR, for reports that are written later.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._charts import require_charts
+        from tallytree.views.charts import require_charts
 
         require_charts("report", "the page")
-        from tallytree._boundaries import boundaries_of, keep_boundaries, kept_boundaries
-        from tallytree._report import FILE, hierarchies_by_level, write_report
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release, part_folders
+        from tallytree.views.boundaries import boundaries_of, keep_boundaries, kept_boundaries
+        from tallytree.views.report import FILE, hierarchies_by_level, write_report
 
         parts = part_folders(folder)
         if len(parts) > 1 and out is not None:
@@ -67,7 +67,7 @@ def _title(folder: Path, part: Path) -> str:
 def can_report() -> bool:
     """Whether the packages of the extra are installed; if not, a note says so."""
     try:
-        from tallytree._charts import require_charts
+        from tallytree.views.charts import require_charts
 
         require_charts("report", "a report")
     except ModuleNotFoundError as error:
@@ -78,8 +78,8 @@ def can_report() -> bool:
 
 def lacks_report(folder: Path) -> bool:
     """Whether a release, or a part of it, has no report, for instance because its command was killed meanwhile."""
-    from tallytree._report import FILE
     from tallytree.release import part_folders
+    from tallytree.views.report import FILE
 
     return any(not (part / FILE).exists() for part in part_folders(folder))
 
@@ -129,9 +129,9 @@ def report_beside(folder: Path, *, wanted: bool, earlier: Path | None = None) ->
     if not wanted or not can_report():
         return
     try:
-        from tallytree._boundaries import keep_boundaries, kept_boundaries
-        from tallytree._report import FILE, hierarchies_by_level, write_report
         from tallytree.release import Release, part_folders
+        from tallytree.views.boundaries import keep_boundaries, kept_boundaries
+        from tallytree.views.report import FILE, hierarchies_by_level, write_report
 
         with stage("report"), _limited():
             for part in part_folders(folder):

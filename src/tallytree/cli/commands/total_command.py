@@ -78,9 +78,9 @@ def total(
     Spends nothing.
     """
     with errors_in_one_line(debug=context.obj):
-        from tallytree._foreign import import_code
         from tallytree.cli.rendering.statements import show_bound
         from tallytree.cli.rendering.terminal import open_console, show_line
+        from tallytree.kinds.foreign import import_code
         from tallytree.release import Release
         from tallytree.release.files import checked_table_file, write_table_file
         from tallytree.release.intervals import COVERS

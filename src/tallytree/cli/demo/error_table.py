@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from tallytree._compute.arrays import NumberArray
 from tallytree.cli.demo.specs import MAX_GROUP_SIZE
 from tallytree.cli.rendering.terminal import fitted_table
 from tallytree.lab.compare.metrics import absolute_errors, earth_movers_distance
 from tallytree.release import Release
+from tallytree.support.arrays import NumberArray
 
 
 @dataclass(frozen=True)

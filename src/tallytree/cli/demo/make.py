@@ -65,7 +65,7 @@ def make_demo(
             commute_errors(trips, commutes_release, console),
         ]
         if report:
-            from tallytree._charts import one_drawing_process
+            from tallytree.views.charts import one_drawing_process
 
             with one_drawing_process():
                 _write_report(building, "households", households_release, {})
@@ -86,8 +86,8 @@ def _release(folder: Path, name: str, progress: bool) -> Release:
 
 def _write_report(folder: Path, name: str, release: Release, boundaries: dict[str, str]) -> None:
     """The report of one of the releases, with maps where boundaries are given."""
-    from tallytree._boundaries import boundaries_of, keep_boundaries
-    from tallytree._report import FILE, hierarchies_by_level, write_report
+    from tallytree.views.boundaries import boundaries_of, keep_boundaries
+    from tallytree.views.report import FILE, hierarchies_by_level, write_report
 
     place = folder / f"{name}-release"
     given = [f"{level}={folder / file}" for level, file in boundaries.items() if find_spec("geopandas") is not None]

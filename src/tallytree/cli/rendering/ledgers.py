@@ -10,10 +10,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree._accounting.amounts import float_up
-from tallytree._accounting.periods import ALL_TIME, Window
-from tallytree._accounting.run_shares import RunShares
-from tallytree._accounting.spending import Approval, DataSet, Entry, LimitEntry, Standing, granted, shown
+from tallytree.accounting.amounts import float_up
+from tallytree.accounting.periods import ALL_TIME, Window
+from tallytree.accounting.run_shares import RunShares
+from tallytree.accounting.spending import Approval, DataSet, Entry, LimitEntry, Standing, granted, shown
 from tallytree.budget import Budget
 from tallytree.cli import logs
 from tallytree.cli.logs import in_one_line

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree._terms import AUTO
 from tallytree.cli import logs
 from tallytree.cli.rendering.terminal import filled_columns, fitted_table, printable, show_line
+from tallytree.kinds.terms import AUTO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -217,7 +217,7 @@ def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Sp
 
 
 def _amount(amount: float | str) -> str:
-    from tallytree._accounting.amounts import shown_up
+    from tallytree.accounting.amounts import shown_up
 
     return amount if isinstance(amount, str) else shown_up(amount)
 

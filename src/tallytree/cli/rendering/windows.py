@@ -8,16 +8,16 @@ from fractions import Fraction
 from html import escape
 from typing import TYPE_CHECKING, Any, get_args
 
-from tallytree._accounting import epsilon_from_rho
-from tallytree._accounting.losses import LossSums
-from tallytree._accounting.periods import ALL_TIME, Window
-from tallytree._accounting.run_shares import DELTA
-from tallytree._accounting.spending import DataSet, granted, shown
-from tallytree._markup import html_table
+from tallytree.accounting import epsilon_from_rho
+from tallytree.accounting.losses import LossSums
+from tallytree.accounting.periods import ALL_TIME, Window
+from tallytree.accounting.run_shares import DELTA
+from tallytree.accounting.spending import DataSet, granted, shown
 from tallytree.budget import BudgetKind
 from tallytree.cli.rendering.ledgers import limit_words, protected_words
 from tallytree.cli.rendering.terminal import filled_columns, fitted_table, printable, show_line
 from tallytree.ledger.books import Books
+from tallytree.support.markup import html_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,8 +6,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from tallytree._compute.arrays import IntArray
-from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy
@@ -28,6 +26,8 @@ from tallytree.lab._internals import (
 from tallytree.lab.audit.inputs import Inputs, Neighborhood, counts_inputs, sizes_inputs, tables_inputs
 from tallytree.product import Product
 from tallytree.sizes import PrivateMaximum, SizesDomain, SizesMechanism
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import integer, safe_text
 from tallytree.tables import TablesMechanism
 
 PERSON_COLUMN = "person"

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget
 from tallytree.counts import CountsMechanism
 from tallytree.lab._internals import (
@@ -38,6 +37,7 @@ from tallytree.lab.audit.runs import RunsOfLevel, draw_runs
 from tallytree.lab.audit.threshold import stable_delta, stable_view
 from tallytree.lab.audit.views import Publisher, measured_view, published_view, publisher
 from tallytree.sizes import SizesDomain, SizesMechanism
+from tallytree.support.validate import integer, safe_text
 from tallytree.tables import TablesMechanism
 
 ZCDP_DELTA = Fraction(1, 10**6)

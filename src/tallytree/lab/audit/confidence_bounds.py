@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import FloatArray
+from tallytree.support.arrays import FloatArray
 
 ORDERS = np.array([1.0, 1.1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64])
 """Rényi orders at which ρ is bounded; every one is valid, the largest bound counts."""

@@ -20,8 +20,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import FloatArray, IntArray, NumberArray
 from tallytree.lab.audit.confidence_bounds import wilson
+from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 
 Comparison = Literal["at least", "at most", "equal to"]
 COMPARISONS: tuple[Comparison, ...] = get_args(Comparison)

@@ -23,9 +23,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import IntArray
 from tallytree.lab._internals import Noise, NoisePlan, TrueSizes, TrueStatistics
 from tallytree.lab.audit.runs import all_cells
+from tallytree.support.arrays import IntArray
 
 LOSS_VALUES = 2**19
 """Points of the grid of privacy losses in `exact_delta`."""

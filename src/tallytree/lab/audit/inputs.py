@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallytree._compute.arrays import IntArray
-from tallytree._validate import safe_text
 from tallytree.hierarchy import Hierarchy
 from tallytree.lab._internals import (
     LeafCounts,
@@ -25,6 +23,8 @@ from tallytree.lab._internals import (
 )
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import safe_text
 
 MAX_PLACES = 10_000
 """An audit draws every cell in every run, so its inputs must be small."""

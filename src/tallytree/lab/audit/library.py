@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes, tables
-from tallytree._compute.arrays import IntArray
-from tallytree._validate import safe_text, text
 from tallytree.budget import Budget, exact
 from tallytree.counts import CountsMechanism, StabilityHistogram, TopDown
 from tallytree.counts.top_down import Projection
@@ -45,6 +43,8 @@ from tallytree.sizes import Chain, CumulativeProjection, HistogramProjection, Ma
 from tallytree.sizes.cumulative_projection import CumulativeSolver
 from tallytree.sizes.estimators import ESTIMATORS
 from tallytree.sizes.histogram_projection import HistogramSolver
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import safe_text, text
 from tallytree.tables import TablesMechanism
 
 Mechanism = CountsMechanism | SizesMechanism | TablesMechanism

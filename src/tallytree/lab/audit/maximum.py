@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, NumberArray, concatenate_ranges
 from tallytree.lab._internals import LevelPlan, NoisePlan, NoiseSource, TrueSizes, TrueStatistics
 from tallytree.lab.audit.events import AuditedView, Score
 from tallytree.lab.audit.runs import (
@@ -26,6 +25,7 @@ from tallytree.lab.audit.runs import (
 )
 from tallytree.lab.audit.views import Publisher, cell_labels, log_likelihood_ratio
 from tallytree.sizes.private_maximum import largest_published
+from tallytree.support.arrays import IntArray, NumberArray, concatenate_ranges
 
 
 @dataclass(frozen=True, eq=False)

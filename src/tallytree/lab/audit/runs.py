@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, concatenate_ranges
 from tallytree.errors import BudgetExceeded
 from tallytree.lab._internals import (
     LevelPlan,
@@ -29,6 +28,7 @@ from tallytree.lab._internals import (
     Statistic,
     TrueStatistics,
 )
+from tallytree.support.arrays import IntArray, concatenate_ranges
 
 
 @dataclass(frozen=True, eq=False)

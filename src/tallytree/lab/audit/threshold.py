@@ -3,7 +3,7 @@
 A cell shows either nothing or a number from the threshold on, and cells are independent. Numbers beyond both true
 counts have one and the same likelihood ratio; so a cell has a few classes of outcomes, and the hockey-stick divergence
 Σ max(0, P − e^ε·P') over the classes of all cells that differ is exact, but for the rounding of 60 digits. It is not
-symmetric: both directions count. Nothing of the proof in `_accounting.stability` is used, only the law of noise.
+symmetric: both directions count. Nothing of the proof in `accounting.stability` is used, only the law of noise.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree.lab._internals import StabilityPlan, TrueStatistics
 from tallytree.lab.audit.events import AuditedView, Score
 from tallytree.lab.audit.runs import RunsOfLevel, all_cells
+from tallytree.support.arrays import IntArray, NumberArray
 
 _DIGITS = 60
 _ROUNDING = Decimal(10) ** -45

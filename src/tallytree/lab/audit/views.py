@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray, NumberArray
 from tallytree.hierarchy import Hierarchy
 from tallytree.lab._internals import Measures, Noise, PlannedCounts, PlannedSizes, PlannedTables
 from tallytree.lab.audit.events import AuditedView, Score
 from tallytree.lab.audit.runs import ReplayMeasurer, RunsOfLevel
 from tallytree.product import Product
 from tallytree.sizes import SizesDomain
+from tallytree.support.arrays import IntArray, NumberArray
 
 
 def _no_maximum(largest: int) -> Publisher:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget
 from tallytree.hierarchy import RESERVED
 from tallytree.lab.compare.by_size import ALL, parts_of
@@ -21,6 +20,7 @@ from tallytree.lab.compare.compared_data import Data, TrueByLevel
 from tallytree.lab.compare.level_metrics import COUNT_METRICS, GROUP_SIZE_METRICS, LevelResult, Metric
 from tallytree.lab.compare.shared_noise import shared_noise
 from tallytree.release import Release
+from tallytree.support.validate import integer, safe_text
 
 ALPHA = 0.1
 """Of the intervals that releases by mechanisms which know their errors are given."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray
+from tallytree.support.arrays import IntArray
 
 
 def max_error(released: IntArray, true: IntArray) -> int:

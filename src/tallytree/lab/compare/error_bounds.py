@@ -26,8 +26,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from tallytree._compute.arrays import FloatArray
-from tallytree._validate import integer, safe_text
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.counts import TopDown
 from tallytree.counts.mechanism import in_place_of_counts
@@ -43,6 +41,8 @@ from tallytree.lab._internals import (
     plan_noise,
 )
 from tallytree.product import Product
+from tallytree.support.arrays import FloatArray
+from tallytree.support.validate import integer, safe_text
 
 GRID = 4_096
 """How many points the distribution of a level's largest noise has; a value between two points counts as the larger."""

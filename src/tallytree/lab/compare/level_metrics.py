@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import RESERVED
 from tallytree.lab.compare import count_errors as of_counts
 from tallytree.lab.compare.metrics import earth_movers_distance, l1_error, paired_counts
+from tallytree.support.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray, NumberArray, sum_by_key
 from tallytree.hierarchy import RESERVED
 from tallytree.lab.compare import count_errors as of_counts
+from tallytree.support.arrays import IntArray, NumberArray, sum_by_key
 
 
 def absolute_errors(released: pa.Table, true: pa.Table) -> IntArray:

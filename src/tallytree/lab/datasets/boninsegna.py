@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray, offsets_of
 from tallytree.lab.datasets.flows import Flows, pair_table
+from tallytree.support.arrays import IntArray, offsets_of
 
 Partition = Literal["binary", "random"]
 Density = Literal["complete", "dense", "sparse"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
+from tallytree.support.arrays import IntArray
 
 SIDES = ("origin", "destination")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import FloatArray, IntArray, sum_by_key
+from tallytree.support.arrays import FloatArray, IntArray, sum_by_key
 
 LAST_HOUSEHOLD = 60
 """Households of the geometric tail end here; beyond it the papers' data expect 1e-8 of them at most."""

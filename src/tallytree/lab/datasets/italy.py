@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from tallytree._compute.arrays import FloatArray, IntArray, chunks, sum_by_key
 from tallytree.lab.datasets.flows import SIDES, Flows, side_columns
 from tallytree.lab.datasets.italy_areas import Country, country
+from tallytree.support.arrays import FloatArray, IntArray, chunks, sum_by_key
 
 Level = Literal["municipality", "section"]
 Pairs = tuple[IntArray, IntArray, IntArray]

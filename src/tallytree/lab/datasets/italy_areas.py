@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import FloatArray, IntArray, offsets_of
+from tallytree.support.arrays import FloatArray, IntArray, offsets_of
 
 MUNICIPALITIES = 8_092
 SECTION_AREAS = 52_000

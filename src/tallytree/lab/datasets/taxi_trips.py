@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
-from tallytree._boundaries import Boundaries, read_boundaries
-from tallytree._compute.arrays import IntArray
-from tallytree._validate import path_text, require_packages
 from tallytree.hierarchy import Hierarchy
+from tallytree.support.arrays import IntArray
+from tallytree.support.validate import path_text, require_packages
+from tallytree.views.boundaries import Boundaries, read_boundaries
 
 __all__ = ["read_boundaries", "taxis_from_trips"]
 

@@ -26,7 +26,6 @@ from unittest import mock
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray
 from tallytree.lab._internals import (
     ForcedCut,
     Measurer,
@@ -38,6 +37,7 @@ from tallytree.lab._internals import (
     entropy,
     representable,
 )
+from tallytree.support.arrays import IntArray
 
 Address = tuple[str | int, ...]
 KEY, ID = (hashlib.sha256(what).digest() for what in (b"key", b"id"))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._validate import integer
 from tallytree.counts import CountsMechanism
 from tallytree.engines import Engine
 from tallytree.lab.replay.answers import Book, Run, forced
@@ -25,6 +24,7 @@ from tallytree.lab.replay.stated import contradictions
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 from tallytree.sizes import SizesMechanism
+from tallytree.support.validate import integer
 from tallytree.tables import TablesMechanism
 
 DEFAULT_PAIRS = 500
@@ -153,7 +153,7 @@ def _shown(
 def _entries(file: Path) -> bytes:
     """What the ledger has; but for the keyed digest of a named run, which follows from the records by design.
 
-    Nobody can test a guess against it without the secret, and it is never published; see `_run.release_keys`.
+    Nobody can test a guess against it without the secret, and it is never published; see `run.release_keys`.
     """
     return KEYED_DIGEST.sub(b"", repr(Ledger(file).entries()).encode())
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tallytree._validate import text
 from tallytree.lab.reproduce import boninsegna, errata, fioretto, fioretto_budget, fioretto_examples, kuo
 from tallytree.lab.reproduce.experiment import Experiment
+from tallytree.support.validate import text
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *kuo.EXPERIMENTS,

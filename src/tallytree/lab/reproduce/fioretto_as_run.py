@@ -17,13 +17,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
 from tallytree.lab._internals import Noise, simplex
 from tallytree.lab._internals import project as tree
 from tallytree.lab.reproduce.kuo_as_run import geometric_noise, nodes_of_rows
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.sizes.nearest_consistent import forest_weights, size_forest
 from tallytree.sizes.noisy import NoisyLevel, children_offsets, leaf_offsets
+from tallytree.support.arrays import IntArray
 
 
 def mirrored(groups: Groups) -> Groups:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray
 from tallytree.api import release_group_sizes
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
@@ -14,6 +13,7 @@ from tallytree.lab.reproduce.experiment import Experiment, Found, Settings
 from tallytree.lab.reproduce.marks import EXACT
 from tallytree.lab.reproduce.measured import MeasuredRows
 from tallytree.sizes import HistogramProjection
+from tallytree.support.arrays import IntArray
 
 USERS = pa.table({"unit": list("ABAACDEDDFF"), "region": ["GA"] * 5 + ["NY"] * 6})
 """Table 2: the unit and the region of each of eleven users; every quantity is 1."""

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import IntArray
 from tallytree.lab._internals import Measurement, Noise, Statistic
 from tallytree.lab.compare.metrics import earth_movers_distance
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.support.arrays import IntArray
 
 
 class OneNoiseForAll:

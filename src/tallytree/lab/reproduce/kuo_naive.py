@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray
 from tallytree.lab._internals import Method, nearest_in_l1
 from tallytree.lab.reproduce.kuo_as_run import geometric_noise
 from tallytree.lab.reproduce.kuo_data import Groups
+from tallytree.support.arrays import IntArray
 
 
 def true_and_noisy(groups: Groups, epsilon: float, seed: int) -> tuple[IntArray, IntArray]:

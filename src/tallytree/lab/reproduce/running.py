@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from tallytree._validate import integer, require_packages
 from tallytree.lab._internals import one_drawing_process, png, require_charts, svg, write_whole
 from tallytree.lab.reproduce.catalogue import experiment_named
 from tallytree.lab.reproduce.experiment import Experiment, Settings
@@ -17,6 +16,7 @@ from tallytree.lab.reproduce.figure import drawn
 from tallytree.lab.reproduce.measured import tidy
 from tallytree.lab.reproduce.page import page
 from tallytree.lab.reproduce.published import published
+from tallytree.support.validate import integer, require_packages
 
 
 @dataclass(frozen=True)

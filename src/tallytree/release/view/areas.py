@@ -18,8 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import BoolArray, IntArray, concatenate_ranges, sum_by_key
-from tallytree._validate import text
 from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.product import Product
 from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
@@ -27,6 +25,8 @@ from tallytree.sources.locate import Files, Scan, locate
 from tallytree.sources.public_tables import read_public
 from tallytree.sources.schemas import column_names, require_columns
 from tallytree.sources.text_columns import text_column
+from tallytree.support.arrays import BoolArray, IntArray, concatenate_ranges, sum_by_key
+from tallytree.support.validate import text
 
 ARGUMENT = "areas"
 """The name of the table in messages. It is public, so they may quote it."""

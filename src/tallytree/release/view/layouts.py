@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tallytree._compute.arrays import IntArray
 from tallytree.product import Product
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC
 from tallytree.release.view.recorded_measurements import FRESH_COPY
+from tallytree.support.arrays import IntArray
 from tallytree.tables import PublicTotals, Table, TableLayout
 from tallytree.tables.layout import table_of
 

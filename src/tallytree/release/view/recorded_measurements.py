@@ -16,23 +16,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import IntArray, concatenate_ranges
-from tallytree._measurements import Distribution, Measurement, Noise, Statistic
-from tallytree._terms import Invariants
 from tallytree.hierarchy import Hierarchy, Levels
+from tallytree.kinds.measurements import Distribution, Measurement, Noise, Statistic
+from tallytree.kinds.terms import Invariants
 from tallytree.release import Release
 from tallytree.release.view.sides import node_numbers
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sources.text_columns import text_column
+from tallytree.support.arrays import IntArray, concatenate_ranges
 
 MAX_VALUE = 2**62
-"""No noisy value is larger, so that sums with it stay within 64 bits (see `_accounting.scales.MAX_NOISE`)."""
+"""No noisy value is larger, so that sums with it stay within 64 bits (see `accounting.scales.MAX_NOISE`)."""
 
 _FRACTION = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")
 
 
 class RecordedMeasurements:
-    """Answers with what was measured before, in any chunks; implements `tallytree._measurements.Measures`.
+    """Answers with what was measured before, in any chunks; implements `tallytree.kinds.measurements.Measures`.
 
     Args:
         levels: per measured level, by name, the measurement of all its nodes, in order.

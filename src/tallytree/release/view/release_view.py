@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree._compute.arrays import IntArray, NumberArray
-from tallytree._measurements import Noise, Statistic
 from tallytree.hierarchy import RESERVED, Hierarchy, Levels, decoded
+from tallytree.kinds.measurements import Noise, Statistic
 from tallytree.product import Product
 from tallytree.release.dense import largest_size
 from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
@@ -24,6 +23,7 @@ from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.layouts import layout_of
 from tallytree.release.view.recorded_measurements import nodes_of_paths, path_texts, recorded_noise
 from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
+from tallytree.support.arrays import IntArray, NumberArray
 from tallytree.tables import TableLayout
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree._compute.arrays import IntArray
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
+from tallytree.support.arrays import IntArray
 from tallytree.tables import TableLayout
 
 

@@ -1,5 +1,0 @@
-"""Integer noise, drawn exactly: a pure function of a secret key and an address."""
-
-from tallytree._private.noise.discrete import discrete_gaussian, discrete_laplace
-
-__all__ = ["discrete_gaussian", "discrete_laplace"]

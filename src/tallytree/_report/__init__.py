@@ -1,7 +1,0 @@
-"""The report of a release, and its pictures: all from the published files."""
-
-from tallytree._report.page import report_page, write_report
-from tallytree.release.manifest import REPORT as FILE
-from tallytree.release.view.sides import hierarchies_by_level
-
-__all__ = ["FILE", "hierarchies_by_level", "report_page", "write_report"]

@@ -1,0 +1,125 @@
+"""Tabulation on this machine, with DuckDB."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tallytree.private.engines.engine import Found
+from tallytree.private.engines.requests import Request
+from tallytree.private.tabulate.records import Records, check_records, close
+from tallytree.support.address_space import require_address_space
+from tallytree.support.memory import LEAST_LIMIT
+from tallytree.support.stages import reading
+from tallytree.support.validate import integer, memory_text, path_text
+
+if TYPE_CHECKING:
+    from tallytree.private.tabulate.session import Session
+
+MAX_THREADS = 1_024
+"""More threads than processors gain nothing, and DuckDB crashes where the system has no room for them."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """Tabulates on this machine; records may be larger than memory, since DuckDB spills to disk.
+
+    Spilled rows lie in a separate folder `tallytree-spill-*` (mode 0700) that is removed at the end and after an error.
+    A process that is killed cannot remove it: the next run of the same user with the same `temp_directory` does. The
+    same holds for a process that is ended by SIGTERM or SIGHUP, unless the program turns the signal into an exception,
+    as the command line does.
+
+    Attributes:
+        memory_limit: for the grouping, e.g. `"4GB"`; by default 80 % of the machine's memory.
+        threads: by default one per core. The result does not depend on it.
+        temp_directory: an existing folder on the disk to spill to; by default the system's.
+
+    Raises:
+        ValueError: a field's value is not possible.
+        TypeError: a field's value is of the wrong kind.
+    """
+
+    memory_limit: str | None = None
+    threads: int | None = None
+    temp_directory: str | os.PathLike[str] | None = None
+
+    name: ClassVar[str] = "local"
+    software: ClassVar[tuple[str, ...]] = ("duckdb",)
+    support: ClassVar[dict[str, str]] = {
+        "Parquet files": "scanned by DuckDB",
+        "CSV files": "streamed",
+        "address of files (`s3://…`)": "streamed",
+        "table in memory, record batches, DuckDB relation": "in memory, or streamed",
+        "Spark data frame": "fetched to this machine",
+        "group's id": "text, integer, decimal, date, time, timestamp, binary, UUID",
+        "person's id": "text, integer, UUID",
+    }
+
+    def __post_init__(self) -> None:
+        if self.memory_limit is not None:
+            memory_text(self.memory_limit, "memory_limit", LEAST_LIMIT)
+        if self.threads is not None:
+            integer(self.threads, "threads", least=1, most=MAX_THREADS)
+        if self.temp_directory is not None:
+            path_text(self.temp_directory, "temp_directory")
+            if not Path(self.temp_directory).is_dir():
+                raise ValueError(f"temp_directory: {os.fspath(self.temp_directory)!r} is not a folder; make it first")
+
+    def check(self, table: Any, request: Request[Found]) -> None:
+        """Raise what `tabulate` would raise for the columns and their types; no row is read."""
+        close(_records(table, request).source, table)
+
+    def tabulate(self, table: Any, request: Request[Found]) -> Found:
+        """The true statistics that the request asks for: see `Engine`."""
+        request.require_bound()
+        records = _records(table, request)
+        try:
+            with self._session(request.argument, public=records.is_public) as db:
+                return request.statistics(db, records)
+        finally:
+            close(records.source, table)
+
+    @contextmanager
+    def _session(self, argument: str, *, public: bool = False) -> Iterator[Session]:
+        """One tabulation. DuckDB is closed after it, but after a public table only at the end of `one_release`."""
+        require_address_space(self.threads)
+        from tallytree.private.tabulate import duckdb_session
+
+        folder = None if self.temp_directory is None else os.fspath(self.temp_directory)
+        settings = self.memory_limit, self.threads, folder
+        left_open = _left_open.get()
+        closing, connection = (left_open or {}).pop(settings, (ExitStack(), None))
+        with closing:
+            connection = connection or closing.enter_context(duckdb_session.opened(*settings))
+            with reading(connection.query_progress):
+                yield duckdb_session.DuckDBSession(connection, argument, folder)
+            if public and left_open is not None:
+                left_open[settings] = closing.pop_all(), connection
+
+
+_left_open: ContextVar[dict[Any, tuple[ExitStack, Any]] | None] = ContextVar("left open", default=None)
+"""DuckDB by its settings, with what closes it, within `one_release`; None outside."""
+
+
+@contextmanager
+def one_release() -> Iterator[None]:
+    """Plan and run one release in the block: DuckDB is opened once for its public table and its records.
+
+    It is left open after a public table only, so no row of a record lies in a DuckDB that is not at work.
+    """
+    token = _left_open.set({})
+    try:
+        yield
+    finally:
+        for closing, _ in (_left_open.get() or {}).values():
+            closing.close()
+        _left_open.reset(token)
+
+
+def _records(table: Any, request: Request[Found]) -> Records:
+    return check_records(table, request.keys, request.others, request.argument, drop_unknown=request.drop_unknown)

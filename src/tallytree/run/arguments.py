@@ -1,0 +1,462 @@
+"""The arguments of the public functions: every option once, with its type, its default and its description.
+
+A class holds the arguments of one function. The signature and the help text of the function are made from its fields
+(`run.signature`), and so is the spec of the statistic (`spec.models`). Options that all releases share are in
+`tallytree.run.shared_arguments` and in its base `tallytree.kinds.terms.Terms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from tallytree.budget import Budget
+from tallytree.counts import CountsMechanism
+from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.contributions import Contributions, asked_contributions
+from tallytree.kinds.terms import AUTO, Doc, Invariants, RecordsOfAPerson
+from tallytree.product import Product
+from tallytree.run.shared_arguments import SharedArguments
+from tallytree.sizes import PrivateMaximum, SizesMechanism
+from tallytree.support.validate import column, flag, integer
+from tallytree.tables import TablesMechanism
+
+Unlisted: TypeAlias = Literal["zero", "remainder"]
+TableArgument: TypeAlias = Annotated[Any, "table"]
+"""Any table: see `tallytree.sources.locate.locate`."""
+
+TableNames: TypeAlias = Annotated[Any, "tables"]
+"""A list of tables, each a tuple of level names."""
+ByTable: TypeAlias = Annotated[Any, "by table"]
+"""A weight for each of some tables, or the name of a rule."""
+NumberByTable: TypeAlias = Annotated[Any, "number by table"]
+"""A number for each of some tables."""
+
+PRIVATE_TABLE = Doc(
+    "the private table: a path, folder, glob or URL (Parquet, CSV) or a list of these, a pandas, polars or pyarrow "
+    "table, a DuckDB relation, or one of `tallytree.sources`; with the columns of the hierarchy's levels (a "
+    "single-valued top column may be missing).",
+    hint="give the path or glob of the private table (Parquet, CSV)",
+)
+PUBLIC_TREE = Doc(
+    "the public tree. A leaf without records is measured all the same.",
+    hint="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}",
+)
+BUDGET = Doc(
+    "what may be spent. Pure ε: discrete Laplace noise. With δ or ρ: discrete Gaussian noise.",
+    hint="give epsilon (with or without delta) or rho: budget: {epsilon: 1.0}",
+)
+COUNTS_MECHANISM = Doc(
+    "how noisy measurements become counts, one of `tallytree.counts`; `LeastSquares()` by default. "
+    "(`StabilityHistogram()` has Laplace noise, with δ too.)",
+    hint="give its name, and options if any: mechanism: {name: ...}",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PersonOptions(SharedArguments):
+    """The options about people with several records."""
+
+    person: Annotated[
+        str | None,
+        Doc(
+            "the column with the id of the person whom a record belongs to (text or integers). Of every person at most "
+            "`max_contributions` records then count, chosen by a secret key. The total is private then. For group "
+            "sizes a record is an entity row: a membership of a group.",
+            hint="the column with the ids of people, to enforce max_contributions",
+        ),
+    ] = None
+    contributions: Annotated[
+        Contributions | float | None,
+        Doc(
+            "with `person`, a share of the budget, or `tallytree.Contributions(share=…, at_most=…)`: measures first "
+            "how many people have how many records, and publishes it with the share of the records that "
+            "`max_contributions` leaves out, and its interval.",
+            hint="with person: a share such as 0.05, or {share: ..., at_most: ...}, to see what max_contributions cuts",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: people are to be counted by their records, but nothing names them; or up to a number that the
+                contribution bound reaches already.
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        column(self.person, "person")
+        asked = asked_contributions(self.contributions)
+        object.__setattr__(self, "contributions", asked)
+        if self.max_contributions == AUTO:
+            self._check_auto(asked)
+        if asked is None:
+            return
+        if self.person is None:
+            raise ValueError(
+                f"contributions: {asked!r} counts people by their number of records, so it needs person, the column "
+                "that names them; give it, or leave contributions out"
+            )
+        if self.max_contributions != AUTO and asked.at_most <= self.bound:
+            raise ValueError(
+                f"contributions: at_most={asked.at_most} must be more than max_contributions, which is "
+                f"{self.bound}; give the most records that a person may have"
+            )
+
+    def _check_auto(self, asked: Contributions | None) -> None:
+        """Refuse to choose the contribution bound where nothing is measured that it could be chosen from.
+
+        Raises:
+            ValueError: people are not named, or not counted by their number of records.
+        """
+        if self.person is None:
+            raise ValueError(
+                'max_contributions: "auto" is chosen by how many records people have, so it needs person, the column '
+                "that names them; give it, or give a number"
+            )
+        if asked is None:
+            raise ValueError(
+                'max_contributions: "auto" is chosen from what contributions measures; give contributions='
+                "tallytree.Contributions(share=…, at_most=…), with the most records that a person may have, or give a "
+                "number"
+            )
+
+    @property
+    def person_column(self) -> str | None:
+        """See `Terms.person_column`."""
+        return self.person
+
+    @property
+    def asked_contributions(self) -> Contributions | None:
+        """The option `contributions`, as it is after the check."""
+        return cast("Contributions | None", self.contributions)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RecordOptions(PersonOptions):
+    """The options of all that counts records."""
+
+    count: Annotated[
+        str | None,
+        Doc(
+            "a column with the number of records that each row stands for; by default each row is one.",
+            hint="the column with the number of records of a row",
+        ),
+    ] = None
+    distinct: Annotated[
+        bool,
+        Doc(
+            "with `person`, count every person at most once in a leaf (for flows a pair of leaves). At most "
+            "`max_contributions` leaves of a person count, and the leaves have less noise (by √m with Gaussian noise).",
+            hint="with person: true to count every person at most once in a leaf",
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: distinct without a person: a smaller sensitivity that nothing enforces.
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        column(self.count, "count")
+        flag(self.distinct, "distinct")
+        if self.distinct and self.person is None:
+            raise ValueError(
+                "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "
+                "them; give it, or leave distinct out"
+            )
+
+    @property
+    def distinct_people(self) -> bool:
+        """See `Terms.distinct_people`."""
+        return self.distinct
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CountsOptions(RecordOptions):
+    """The options that counts and flows share."""
+
+    mechanism: Annotated[CountsMechanism | None, COUNTS_MECHANISM] = None
+    unlisted: Annotated[
+        Unlisted,
+        Doc(
+            'of flows and other products, what a cell is that is not listed. `"zero"`: its count is 0. `"remainder"`: '
+            "cells are listed where that lowers the expected error, and each table has rows, null in the finer "
+            "columns, with how much of a coarser cell is not listed. For sparse data (`docs/explanation/counts.md`).",
+            hint="zero or remainder",
+        ),
+    ] = "zero"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountsArguments(CountsOptions):
+    """The arguments of `tallytree.release_counts`."""
+
+    records: Annotated[TableArgument, PRIVATE_TABLE]
+    hierarchy: Annotated[Hierarchy | Product, PUBLIC_TREE]
+    budget: Annotated[Budget, BUDGET]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContributionsArguments(CountsArguments):
+    """The arguments of `tallytree.release_contributions`."""
+
+    _: KW_ONLY
+    share: Annotated[
+        float | None,
+        Doc("the share of the budget that is spent; by default that of `contributions` if given, else all of it."),
+    ] = None
+    at_most: Annotated[
+        int | None,
+        Doc(
+            "public: people with more records are counted as with so many; by default as in `contributions`, or 1,000."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlowsArguments(CountsOptions):
+    """The arguments of `tallytree.release_flows`."""
+
+    trips: Annotated[
+        TableArgument,
+        Doc(
+            "the private table, one row per trip unless `count` says otherwise; see `tallytree.release_counts`.",
+            hint="give the path or glob of the private table (Parquet, CSV)",
+        ),
+    ]
+    _: KW_ONLY
+    origins: Annotated[
+        Hierarchy,
+        Doc(
+            "the public hierarchy of origins.",
+            hint="give the public tree: origins: {path: areas.parquet, levels: [state]}",
+        ),
+    ]
+    destinations: Annotated[
+        Hierarchy,
+        Doc(
+            "the public hierarchy of destinations; it may be another one, of another depth.",
+            hint="give the public tree: destinations: {path: areas.parquet, levels: [state]}",
+        ),
+    ]
+    origin: Annotated[
+        Sequence[str],
+        Doc(
+            "the columns of `trips` with the origin's path, top first, one per level of `origins`. The column of a "
+            "single-valued top level may be left out.",
+            hint="list the columns of trips with the origin, top first: origin: [home_state]",
+        ),
+    ]
+    destination: Annotated[
+        Sequence[str],
+        Doc(
+            "the columns with the destination's path.",
+            hint="list the columns of trips with the destination, top first: destination: [work_state]",
+        ),
+    ]
+    budget: Annotated[Budget, BUDGET]
+    tree: Annotated[
+        Literal["destination", "origin"],
+        Doc(
+            'which side is refined first: `"destination"` for a destination tree, or `"origin"`.',
+            hint="destination or origin, whichever is refined first",
+        ),
+    ] = "destination"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TablesArguments(RecordOptions):
+    """The arguments of `tallytree.release_tables`."""
+
+    records: Annotated[TableArgument, PRIVATE_TABLE]
+    hierarchy: Annotated[
+        Product,
+        Doc(
+            "a `tallytree.Product` without an order: the public hierarchies, that of the areas first. The others are "
+            "attributes, with at most 65,536 combinations of values.",
+            hint="give the public hierarchies: hierarchy: {attributes: {area: {path: areas.parquet, levels: [state]}}}",
+        ),
+    ]
+    budget: Annotated[Budget, BUDGET]
+    _: KW_ONLY
+    tables: Annotated[
+        TableNames,
+        Doc(
+            'what is published: a list of tables, each a tuple of level names such as `("county", "sex")`, at most one '
+            'of each hierarchy; `"total"` is the total (or `()`).',
+            hint="list the tables by their levels: tables: [[county, sex], [state], total]",
+        ),
+    ]
+    measure: Annotated[
+        TableNames,
+        Doc(
+            'the tables that are measured; by default those that are published, and with `budget_split="auto"` also '
+            "coarser ones, where they help.",
+            hint="list the tables that are measured, as under tables",
+        ),
+    ] = None
+    precision: Annotated[
+        NumberByTable,
+        Doc(
+            "the wanted standard deviation of some published tables, by table; the others have the largest of these "
+            'wishes. It decides the shares with `budget_split="auto"`.',
+            hint='give standard deviations by table: precision: {"county, sex": 10}',
+        ),
+    ] = None
+    budget_split: Annotated[
+        ByTable,
+        Doc(
+            'the shares of the measured tables. `"auto"` (the default) makes the worst ratio of a published table\'s '
+            '`std_dev` to its `precision` as small as possible, from public facts. `"even"`, or a weight for each '
+            "measured table.",
+            hint='auto, even, or weights by table: {"county, sex": 2, "state": 1}',
+        ),
+    ] = "auto"
+    public_totals: Annotated[
+        TableArgument,
+        Doc(
+            "a public table of totals that are published exactly: the columns of an area level and those above it, and "
+            "`count`. Every area is listed once; a warning says how many are not listed, which have no records.",
+            hint="the public table of totals per area, which are then exact",
+        ),
+    ] = None
+    mechanism: Annotated[
+        TablesMechanism | None,
+        Doc(
+            "how noisy tables become one table of integers; `tallytree.tables.LeastSquares()` by default.",
+            hint="give its name, and options if any: mechanism: {name: ...}",
+        ),
+    ] = None
+    keep_detail: Annotated[
+        bool,
+        Doc(
+            "publish the detail too: the cells, not 0, of the one table of integers that all published tables are sums "
+            "of. `Release.records` needs it. It costs no privacy; most of its cells are mostly noise.",
+            hint="true to publish the cells that all tables are sums of, for records",
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError, TypeError: a value that cannot be used.
+        """
+        super().__post_init__()
+        flag(self.keep_detail, "keep_detail")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SizesArguments(PersonOptions):
+    """The arguments of `tallytree.release_group_sizes`."""
+
+    records: Annotated[TableArgument, PRIVATE_TABLE]
+    hierarchy: Annotated[
+        Hierarchy,
+        Doc(
+            "the public tree; every group lies in one leaf.",
+            hint="give the public tree: hierarchy: {path: areas.parquet, levels: [state]}",
+        ),
+    ]
+    budget: Annotated[Budget, BUDGET]
+    _: KW_ONLY
+    max_contributions: Annotated[
+        RecordsOfAPerson,
+        Doc(
+            "the most records of one person: memberships of groups. It is assumed, not enforced, unless `person` names "
+            'the people. With `person` and `contributions` also `"auto"`: it is chosen from what `contributions` '
+            "measures.",
+            hint="the most records of one person, or auto",
+        ),
+    ] = 1
+    group: Annotated[
+        str | None,
+        Doc(
+            "for entity rows, the column that names an entity's group.",
+            hint="for entity rows: the column that names an entity's group",
+        ),
+    ] = None
+    quantity: Annotated[
+        str | None,
+        Doc(
+            "for entity rows, a column with what each adds to its group's size (cars, seats); without it, 1.",
+            hint="for entity rows: what each adds to its group's size",
+        ),
+    ] = None
+    max_quantity: Annotated[
+        int,
+        Doc(
+            "larger quantities are cut to it, so with the default of 1 a quantity only says whether there is any; the "
+            "noise is for quantities up to it. For (leaf, size, groups) rows, the most that one record can have added "
+            "to a size; assumed, not enforced.",
+            hint="larger quantities are cut to it",
+        ),
+    ] = 1
+    size: Annotated[
+        str | None,
+        Doc(
+            "for (leaf, size, groups) rows, the column with the size.",
+            hint="for (leaf, size, groups) rows: the column with the size",
+        ),
+    ] = None
+    groups: Annotated[
+        str | None,
+        Doc(
+            "for (leaf, size, groups) rows, the column with the number of groups of that size in that leaf.",
+            hint="for (leaf, size, groups) rows: the column with the number of groups",
+        ),
+    ] = None
+    public_groups: Annotated[
+        TableArgument,
+        Doc(
+            "for entity rows, the public table of all groups: the hierarchy's columns and `groups`, the number of "
+            "groups in a leaf. Groups without entities have size 0. Every leaf is listed once; a warning says how many "
+            "are not listed, which have no groups.",
+            hint="for entity rows: the public table of groups per leaf",
+        ),
+    ] = None
+    invariants: Annotated[
+        Invariants | None,
+        Doc(
+            'which numbers of groups are published exactly: `"groups"`, every leaf\'s (the default with '
+            '`public_groups` and for (leaf, size, groups) rows); `"total"`, their sum; `"none"` (the default for '
+            "entity rows alone). "
+            "With the last two, groups without members are not counted, so sizes begin with 1.",
+            hint="groups, total or none: which numbers of groups are public",
+        ),
+    ] = None
+    max_group_size: Annotated[
+        int | PrivateMaximum | Literal["private"],
+        Doc(
+            "K; larger groups are set to it. Where it is not public: a `tallytree.sizes.PrivateMaximum`, or "
+            '`"private"` for one with its defaults, measures the largest size with a share of the budget first.',
+            hint="larger groups are set to it; private or {share: ..., at_most: ...} if it is not public",
+        ),
+    ] = 10_000
+    min_group_size: Annotated[
+        int,
+        Doc("smaller groups are set to it.", hint="smaller groups are set to it"),
+    ] = 0
+    mechanism: Annotated[
+        SizesMechanism | None,
+        Doc(
+            "how noisy measurements become group sizes, one of `tallytree.sizes`; `Joint()` by default.",
+            hint="give its name, and options if any: mechanism: {name: ...}",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError, TypeError: a value that cannot be used.
+        """
+        super().__post_init__()
+        for name in ("group", "quantity", "size", "groups"):
+            column(getattr(self, name), name)
+        quantity = integer(self.max_quantity, "max_quantity", least=1, most=10**6)
+        object.__setattr__(self, "max_quantity", quantity)

@@ -1,0 +1,259 @@
+"""A planned release of tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallytree.hierarchy import nodes_per_level
+from tallytree.kinds.contributions import Contributions
+from tallytree.kinds.foreign import is_foreign
+from tallytree.kinds.measurements import Measurement
+from tallytree.private import CountRecords, Measurer, NoiseSource, TrueTables
+from tallytree.product import LeafKey, leaf_keys
+from tallytree.release.counted_unit import ONCE_IN_A_CELL
+from tallytree.release.detail import detail_facts, detail_table
+from tallytree.release.released_tables import published_tables
+from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
+from tallytree.run import made_up
+from tallytree.run.arguments import TablesArguments
+from tallytree.run.checked_results import about_foreign_tables, tables_by
+from tallytree.run.counted_records import counted_records, request_for
+from tallytree.run.measured_contributions import PublishedContributions, true_contributions
+from tallytree.run.person_bound import contributions_spec, with_contributions
+from tallytree.run.planned import PLANNED_SOFTWARE, Reconciled
+from tallytree.run.planned_records import PlannedRecords
+from tallytree.run.workspace import Workspace
+from tallytree.support.memory import described_bytes
+from tallytree.tables import LeastSquares, PublicTotals, TableLayout, TablesMechanism
+
+logger = logging.getLogger(__name__)
+
+MAX_RECORDS_OF_TABLES = 2**50
+"""Tables are fitted in doubles: beyond, rounding shows beside the noise."""
+OWN_SECONDS, DETAIL_SECONDS = 1.1, 0.15
+"""For a million cells of the levels' own details, and of the finest areas' detail."""
+OWN_BYTES, DETAIL_BYTES = 45, 25
+"""For each of them."""
+UNMET = 0.5
+"""A table whose numbers are farther than this from what was decided for it, in standard deviations, is named."""
+_AREAS_NOT_PROTECTED = (
+    "What is protected is the content of a record within its area at the level {!r}: which of these areas it lies in "
+    "is not, since the totals of these areas are published exactly."
+)
+_IMPOSSIBLE = "0 in every area, since no record can have it: {}"
+_SHOWN = 20
+"""Combinations that a statement lists; release.json has all."""
+_AGREE = (
+    "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
+    "table follows from them."
+)
+
+_LEARNS = (
+    "Numbers are moved towards what is usual: each cell learns from all areas how far cells lie from what is expected "
+    "of them. A place that is unlike all others comes out as more usual than it is."
+)
+
+
+def learning_notes(mechanism: TablesMechanism) -> list[str]:
+    """What readers are told where cells learn from each other."""
+    return [_LEARNS] if isinstance(mechanism, LeastSquares) and mechanism.pooling == "areas" else []
+
+
+def _listed(table: pa.Table) -> str:
+    """The rows of a table, such as `age=00-14, work=employed; age=…`."""
+    shown = [", ".join(f"{name}={value}" for name, value in row.items()) for row in table.slice(0, _SHOWN).to_pylist()]
+    more = table.num_rows - len(shown)
+    return "; ".join([*shown, *([f"and {more:,} more"] if more else [])])
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
+    """A planned release of tables.
+
+    Attributes:
+        arguments: what was given.
+        tree: the tables in place of levels, those that were asked for first.
+        totals: totals of areas that are public; None where there are none, or only the number of records.
+        totals_level: the name of their level.
+    """
+
+    arguments: TablesArguments
+    tree: TableLayout
+    totals: PublicTotals | None
+    totals_level: str | None
+
+    measured_column = "value"
+
+    @property
+    def layout(self) -> TableLayout:
+        """The tables."""
+        return self.tree
+
+    @property
+    def keys(self) -> tuple[LeafKey, ...]:
+        """The records' columns for each hierarchy."""
+        return leaf_keys(self.layout.product, self.arguments.leaf, self.arguments.on_unknown)
+
+    @property
+    def exact_level(self) -> int | None:
+        """The area level whose totals are published exactly, with those above it; None without one."""
+        if self.totals is not None:
+            return self.totals.area_level
+        return 0 if self.arguments.total_is_public else None
+
+    def check_records(self) -> None:
+        """See `Planned.check_records`."""
+        self.engine.check(self.arguments.records, self.request)
+
+    @property
+    def request(self) -> CountRecords:
+        """See `PlannedRecords.request`."""
+        whose = {"person": self.arguments.person, "impossible": self.layout.product.impossible}
+        return request_for(self.arguments, self.keys, "records", **whose)
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """See `Planned.spec`."""
+        given = self.arguments
+        return {
+            "statistic": "tables",
+            "tree": repr(self.layout.product),
+            "columns": [list(key.columns) for key in self.keys],
+            **self.leaf_spec,
+            "tables": [list(table.levels) for table in self.layout.tables[: self.layout.asked]],
+            "count": given.count,
+            "person": given.person,
+            "distinct": given.distinct,
+            **contributions_spec(given),
+            **given.period_spec,
+        }
+
+    @cached_property
+    def statement(self) -> dict[str, Any]:
+        """See `Planned.statement`."""
+        invariants = ["the hierarchies"]
+        if self.totals_level is not None:
+            invariants.append(TOTALS_ARE_PUBLIC.format(self.totals_level))
+        elif self.arguments.total_is_public:
+            invariants.append(TOTAL_IS_PUBLIC)
+        invariants += [_IMPOSSIBLE.format(_listed(each.table)) for each in self.layout.product.impossible]
+        notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
+        notes += learning_notes(self.mechanism)
+        if self.totals_level is not None:
+            notes.append(_AREAS_NOT_PROTECTED.format(self.totals_level))
+        if self.arguments.count is not None:
+            notes.append(f"Each row stands for as many records as its column {self.arguments.count!r} says.")
+        if self.arguments.distinct:
+            notes.append(ONCE_IN_A_CELL)
+        statement = privacy_statement(
+            statistic="tables",
+            levels=nodes_per_level(self.layout),
+            plan=self.plan,
+            terms=self.arguments,
+            mechanism=self.mechanism,
+            invariants=invariants,
+            notes=notes,
+            tabulated_by=PLANNED_SOFTWARE,
+            dataset=self.dataset,
+        )
+        for depth, (about, table) in enumerate(zip(statement["levels"], self.layout.tables, strict=True)):
+            about |= {
+                "table": list(table.levels),
+                "asked": depth < self.layout.asked,
+                "zeros_listed": self.layout.lists_zeros(depth),
+            }
+        return with_contributions(statement, self.arguments)
+
+    @property
+    def expected_bytes(self) -> float:
+        """What the tables take in memory beside the process, about."""
+        own, detail = self.layout.work(self.statistics)
+        return OWN_BYTES * own + DETAIL_BYTES * detail
+
+    @property
+    def expected_work(self) -> str:
+        """See `Planned.expected_work`; of two processors, from releases of 0.9 to 54 million cells."""
+        own, detail = self.layout.work(self.statistics)
+        seconds = (OWN_SECONDS * own + DETAIL_SECONDS * detail) / 1e6
+        time = f"about {seconds:,.0f}" if seconds >= 1 else "less than 1"
+        return (
+            f"After the records are read, the tables take {time} s of two processors, and about "
+            f"{described_bytes(max(self.expected_bytes, 1e8))} of memory beside 0.5 GB for the process."
+        )
+
+    def made_up(self, records: int) -> tuple[PlannedTables, TrueTables]:
+        """See `PlannedRecords.made_up`."""
+        layout = made_up.cut_layout(self.layout)
+        found = made_up.cell_numbers(layout, records)
+        totals = None if self.totals is None else made_up.totals_of(layout, found, self.totals.area_level)
+        true = TrueTables(layout, found, self.statistics, None, totals)
+        return dataclasses.replace(self, tree=layout, totals=totals), true
+
+    def tabulate_with(
+        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    ) -> TrueTables:
+        """See `PlannedRecords.tabulate_with`."""
+        given = self.arguments
+        found = counted_records(
+            self.engine, given, given.records, self.keys, "records", asked, self.layout.product.impossible
+        )
+        if int(found.counts.sum()) > MAX_RECORDS_OF_TABLES:
+            raise ValueError("records: counts of tables add up to more than 2^50; use a coarser unit")
+        people = true_contributions(found, self.layout, asked, bins_of or given.bound)
+        return TrueTables(self.layout, found, self.statistics, people, self.totals)
+
+    def reconcile_levels(
+        self,
+        true: TrueTables,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `PlannedRecords.reconcile_levels`."""
+        measurer = Measurer(true, self.plan, source, on_measure)
+        totals = self.exact_totals(true.total if self.arguments.total_is_public else None)
+        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer)
+        told: Mapping[str, Any] = {}
+        if is_foreign(self.mechanism):
+            told = about_foreign_tables(self.layout, made, totals)
+            made = dataclasses.replace(made, leaves=np.rint(made.leaves).astype(np.int64))
+        unmet = {name: round(miss, 2) for name, miss in made.misses.items() if miss > UNMET}
+        if unmet:
+            logger.warning("tables that contradict others, within their noise or as integers: %s", ", ".join(unmet))
+        negative = int((made.leaves < 0).sum())
+        about = {"constraint_violations": 0, "negative_numbers": negative, "unmet": unmet, **told}
+        about["rounding"] = made.rounding
+        detail = detail_table(self.layout, made.leaves) if self.arguments.keep_detail else None
+        if detail is not None:  # no part of the plan: with a secret the same run can be repeated with it
+            about["detail"] = detail_facts(self.layout, detail)
+        taken = tuple(map(self._without_impossible, measurer.taken))
+        tables = published_tables(self.layout, made)
+        return Reconciled(tables, taken, about, people.facts, people.table, detail=detail)
+
+    def _without_impossible(self, measurement: Measurement) -> Measurement:
+        """A measurement of whole areas with 0 in the cells that are impossible: the noise drawn there is not used."""
+        zero = self.layout.impossible_cells(self.layout.levels.index(measurement.level))
+        if zero is None:
+            return measurement
+        values = measurement.values.reshape(-1, len(zero)).copy()
+        values[:, zero] = 0
+        return dataclasses.replace(measurement, values=values.ravel())
+
+    def exact_totals(self, total: int | None) -> PublicTotals | None:
+        """What is published exactly: totals of areas that were given, else the number of records where it is public.
+
+        Args:
+            total: that number; None where it is private.
+        """
+        if self.totals is not None or total is None:
+            return self.totals
+        return PublicTotals(0, np.array([total], dtype=np.int64))

@@ -1,0 +1,245 @@
+"""The options that every kind of release has, besides those that say what is protected (`tallytree.kinds.terms`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias, get_args
+
+from tallytree.accounting.periods import Period
+from tallytree.engines import Engine
+from tallytree.kinds.terms import Doc, Terms
+from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
+from tallytree.private import InPeriod
+from tallytree.release.described import Status, checked_line, checked_words
+from tallytree.run.revised import Revised
+from tallytree.support.validate import choice, column, flag, memory_text, path_text, text
+
+LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
+"""A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class SharedArguments(Terms):
+    """The options that every kind of release has, besides those that say what is protected."""
+
+    leaf: Annotated[
+        LeafColumns,
+        Doc(
+            "the one column of the records that has the code of a leaf, in place of the columns of all levels. The "
+            "hierarchy gives the path, so its leaves must have codes of their own. Of flows and products a mapping "
+            'from attributes to columns, such as `{"origin": "home", "destination": "work"}`.',
+            hint="the column of the records with the code of a leaf, or such columns by attribute",
+        ),
+    ] = None
+    engine: Annotated[
+        Engine | None,
+        Doc(
+            "where records are tabulated; `tallytree.engines.Local()` by default.",
+            hint="give memory_limit, threads or temp_directory: engine: {threads: 2}",
+        ),
+    ] = None
+    ledger: Annotated[
+        Ledger | str | os.PathLike[str] | None,
+        Doc(
+            "a file, or a `tallytree.ledger.Ledger`, in which the release is recorded before its noise is drawn, and "
+            "which refuses it where the data set's limit has no room. The file is made where there is none.",
+            hint="give the path of the ledger that keeps what is spent",
+        ),
+    ] = None
+    dataset: Annotated[
+        str | None,
+        Doc(
+            "the data set's name in the ledger; the same for all releases of the same people.",
+            hint="give the data set's name in the ledger",
+        ),
+    ] = None
+    run: Annotated[
+        str | None,
+        Doc(
+            "a name for the release, such as the day that it is about. The ledger admits a run of a data set once; "
+            "with a `secret` the same run can be repeated.",
+            hint='name the run, such as "2026-11-22"',
+        ),
+    ] = None
+    period: Annotated[
+        str | None,
+        Doc(
+            "the days that the records are about, for a ledger's limits of a week, a month or a year: a day "
+            "(`2026-03-04`), a week (`2026-W10`), a month, a year, or the first and the last day "
+            "(`2026-03-04/2026-03-10`). By default the name of the run, if that is a day, a week or a month. A release "
+            "without a period counts in all windows.",
+            hint='give the days that the records are about, such as "2026-03-04" or "2026-W10"',
+        ),
+    ] = None
+    period_column: Annotated[
+        str | None,
+        Doc(
+            "the column that says when a record was: dates, timestamps, or days, months (`2026-03`) or weeks "
+            "(`2026-W10`) as text; other text is refused. Records that do not lie in the period, or have no date, are "
+            "left out; how many is not shown (the total is private then). Without it, that all lie in the period is "
+            "assumed.",
+            hint="the column that says when a record was; records outside the period are left out",
+        ),
+    ] = None
+    revises: Annotated[
+        str | os.PathLike[str] | None,
+        Doc(
+            "the folder of an earlier release that this one takes the place of, since records were late or wrong. "
+            "This is a new release, with noise of its own, and is charged as one; its statement names the earlier one. "
+            "Both are of the same statistic, levels and public tree.",
+            hint="give the folder of the earlier release that this one takes the place of",
+        ),
+    ] = None
+    secret: Annotated[
+        str | os.PathLike[str] | None,
+        Doc(
+            "a file with the publisher's secret, made by `tallytree secret new`. The keys are then derived from it, "
+            "the data set, the run and the plan: the same run on the same records makes the same release and costs "
+            "nothing more. It needs `run`, `ledger` and `dataset`.",
+            hint="give the path of the secret that `tallytree secret new` made",
+        ),
+    ] = None
+    on_changed: Annotated[
+        OnChanged,
+        Doc(
+            'where the ledger has the run already, but with another plan or other records: `"error"`, or `"charge"` to '
+            "make it a new release and charge it as one.",
+            hint="error, or charge a changed run as a new release",
+        ),
+    ] = "error"
+    approved_by: Annotated[str | None, Doc("for the ledger: who approved the release.")] = None
+    reason: Annotated[str | None, Doc("for the ledger: why it is made.")] = None
+    ticket: Annotated[str | None, Doc("for the ledger: a reference, such as the number of a ticket.")] = None
+    memory: Annotated[
+        str | None,
+        Doc(
+            'about how much memory the run may take, such as `"4GB"`: what does not fit is worked on part by part, '
+            "from and to temporary files. The released numbers do not depend on it. By default all is done in memory.",
+            hint='about how much memory the run may take, such as "4GB"',
+        ),
+    ] = None
+    keep_measurements: Annotated[
+        bool,
+        Doc(
+            "keep the noisy measurements in the release. Without them it is smaller, and `reconcile_group_sizes` "
+            "cannot be used on it later.",
+            hint="false to leave the noisy measurements out of the release",
+        ),
+    ] = True
+    title: Annotated[
+        str | None,
+        Doc("what the release is called, for its readers.", hint='name the release, such as "Commutes 2026"'),
+    ] = None
+    publisher: Annotated[
+        str | None, Doc("who publishes the release, for its readers.", hint="name the office that publishes it")
+    ] = None
+    contact: Annotated[
+        str | None,
+        Doc("whom readers can ask: an address, a telephone number.", hint="give an address that readers can write to"),
+    ] = None
+    status: Annotated[
+        Status | None,
+        Doc(
+            'how final the numbers are, for readers: `"provisional"`, `"revised"` or `"final"`.',
+            hint="provisional, revised or final",
+        ),
+    ] = None
+    words: Annotated[
+        Mapping[str, str] | None,
+        "words",
+        Doc(
+            'what `"record"`, `"person"` and `"group"` are called in the report and the statement, such as '
+            '`{"record": "trip", "person": "child/children"}`; with a slash before a plural that is not regular.',
+            hint="name units: words: {record: trip, person: commuter, group: household}",
+        ),
+    ] = None
+    progress: Annotated[bool, Doc("show a progress bar on standard error.")] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError, TypeError: a value that cannot be used.
+        """
+        super().__post_init__()
+        if self.memory is not None:
+            memory_text(self.memory, "memory")
+        flag(self.keep_measurements, "keep_measurements")
+        choice(self.on_changed, "on_changed", get_args(OnChanged))
+        if self.dataset is not None:
+            object.__setattr__(self, "dataset", checked_name(self.dataset))
+        if self.run is not None:
+            object.__setattr__(self, "run", checked_run(self.run))
+        flag(self.progress, "progress")
+        column(self.period_column, "period_column")
+        if self.revises is not None:
+            path_text(self.revises, "revises", "the folder of an earlier release")
+        for name in ("title", "publisher", "contact"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_line(getattr(self, name), name))
+        if self.status is not None:
+            choice(self.status, "status", get_args(Status))
+        if self.words is not None:
+            object.__setattr__(self, "words", checked_words(self.words))
+        if self.period is not None:
+            object.__setattr__(
+                self, "period", str(Period.parse(text(self.period, "period", "days such as 2026-03-04")))
+            )
+
+    @property
+    def days(self) -> Period | None:
+        """The days that the records are about: as stated, or as the run's name says; None where neither does."""
+        if self.period is not None:
+            return Period.parse(self.period)
+        return None if self.run is None else Period.of_name(self.run)
+
+    @property
+    def checked_period(self) -> tuple[str, str] | None:
+        """See `Terms.checked_period`.
+
+        Raises:
+            ValueError: no period is known.
+        """
+        if self.period_column is None:
+            return None
+        if self.days is None:
+            raise ValueError(
+                f"period_column: {self.period_column!r} is compared with the period, and none is known; give period, "
+                "or a run that is a day, a week or a month"
+            )
+        return self.period_column, str(self.days)
+
+    @property
+    def in_period(self) -> InPeriod | None:
+        """The same, as an engine is asked for it."""
+        checked = self.checked_period
+        return None if checked is None else InPeriod(checked[0], Period.parse(checked[1]))
+
+    @property
+    def period_spec(self) -> dict[str, Any]:
+        """What the published spec says of it; nothing where no record is left out for its date."""
+        checked = self.checked_period
+        return {} if checked is None else {"period_column": checked[0], "period": checked[1]}
+
+    @cached_property
+    def revised(self) -> Revised | None:
+        """The release that this one takes the place of; None without one. It is read once.
+
+        Raises:
+            ValueError: the folder holds no release that can be revised.
+        """
+        return None if self.revises is None else Revised.load(self.revises)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What the publisher says of the release, as far as it does. It changes nothing of it."""
+        names = ("title", "publisher", "contact", "status", "words")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+    @property
+    def key_from_secret(self) -> bool:
+        """See `Terms.key_from_secret`."""
+        return self.secret is not None

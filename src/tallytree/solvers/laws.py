@@ -1,0 +1,356 @@
+"""How far true numbers lie from what is expected of them: laws that are learned from noisy numbers, and posteriors.
+
+Each of many cells has a noisy estimate y = x + noise (standard deviation s) of its true number x ≥ 0, and M > 0, what
+is expected of it. The **law** is the distribution of x over the cells of a **stratum**, those with M in the same power
+of two. It is a mixture of
+
+* x ≈ r·M for each r of a grid, 0 and `LEAST_RATIO` … `MOST_RATIO` in equal steps of the logarithm. Each has the
+  variance r·M + (WIDTH·r·M)²: that of a count, and the width of a step, so that nothing lies between the steps.
+* an outlier, which has nothing to do with M: any size is as probable as any other on a logarithmic scale.
+
+Its weights are those of maximum likelihood (nonparametric empirical Bayes: Robbins 1956, Kiefer and Wolfowitz 1956) by
+EM. Nothing but noisy numbers goes in. Where all cells are as expected, the law is narrow and pools them; where they are
+not, it is wide and leaves them alone. What an unusual cell loses by that is limited (Efron and Morris 1971): an outlier
+and rare ratios count as more than they are, and no estimate is moved by more than `MOST_MOVED` standard deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.kernels import inlined, kernel
+
+LEAST_RATIO, MOST_RATIO, RATIOS = 0.02, 64.0, 45
+GRID = np.concatenate([[0.0], np.geomspace(LEAST_RATIO, MOST_RATIO, RATIOS)])
+WIDTH = 0.09
+"""Half the step of the grid's logarithm."""
+_EXPONENTIAL = GRID * np.exp(-GRID)
+BEGIN = np.append(0.895 * _EXPONENTIAL / _EXPONENTIAL.sum(), 0.0) + 0.005 / (len(GRID) + 1)
+BEGIN[0] += 0.1
+"""Where EM begins, the law of r is about exponential: noise that says nothing of the law leaves it there."""
+PRIOR = 1.0
+"""How many cells the beginning counts as, beside those that a law is learned from."""
+LOG_RANGE = 20.0
+"""The logarithm of the range of an outlier's size."""
+LEAST_OUTLIER = 0.001
+GUARDED, MOST_GUARDED, GUARDING = 1.25, 0.05, 20
+"""A true number of any size should err by no more than the root of the first, in standard deviations of its estimate.
+For that, rare sizes count as more than they are, up to the second part of a law, in so many rounds."""
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+MOST_MOVED = 2.0
+LEAST_CELLS = 40
+"""A stratum has so many cells; fewer are joined to the next."""
+SAMPLED, ROUNDS = 2_000, 100
+"""The most cells of a stratum from which its law is learned, and the rounds of EM."""
+DOUBT, PARTS = 0.5, (0.25, 2.0)
+"""See `_found_part`; the range of what it finds."""
+POWERS = (-8, 30)
+"""M below or above these powers of two is in the first or the last stratum."""
+NEGLIGIBLE = 1e-7
+"""A part of a law with less weight is left out of posteriors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """The laws of the strata of a table.
+
+    Attributes:
+        stratum: int64 (powers,), the stratum of each power of two.
+        weights: float64 (strata, ratios + 1), of each ratio of the grid; last of an outlier. Each row adds up to 1.
+        guarded: the same, where rare sizes count as more than they are.
+        part: how large the variances of the posteriors are found to be, beside what they say.
+    """
+
+    stratum: IntArray
+    weights: FloatArray
+    guarded: FloatArray
+    part: float
+
+
+def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) -> Laws | None:
+    """The laws of the cells of a table.
+
+    Args:
+        y: float64 (areas, cells), the estimates.
+        expected: float64 (areas, cells), M; 0 where a cell is known to be 0. Such cells are left out.
+        deviations: float64 (areas,), s of the cells of each area; areas with 0 are left out.
+
+    Returns:
+        None where there are fewer than `LEAST_CELLS` cells.
+    """
+    power = np.empty(y.shape, dtype=np.int8)
+    count = powers_of_two(expected, deviations, power)
+    if count.sum() < LEAST_CELLS:
+        return None
+    stratum, number, gathered = np.zeros(len(count), dtype=np.int64), 0, 0
+    for i, n in enumerate(count):
+        stratum[i] = number
+        gathered += int(n)
+        if gathered >= LEAST_CELLS and count[i + 1 :].sum() >= LEAST_CELLS:
+            number, gathered = number + 1, 0
+    total = np.bincount(stratum, count, minlength=number + 1)
+    steps = np.ceil(total / SAMPLED).astype(np.int64)
+    size = np.ceil(total / np.maximum(steps, 1)).astype(np.int64)
+    begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+    of_sample = np.empty((3, int(begin[-1])))
+    sample(y, expected, deviations, power, stratum, steps, begin, of_sample)
+    weights, careful = (np.empty((number + 1, len(GRID) + 1)) for _ in range(2))
+    for i in range(number + 1):
+        own = of_sample[:, begin[i] : begin[i + 1]]
+        weights[i] = law(own[0], own[1], own[2], ROUNDS)
+        careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])))
+    return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights))
+
+
+def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights: FloatArray) -> float:
+    """How large posterior variances are beside what they say, by Stein's unbiased estimate of the risk.
+
+    The posterior mean e has the slope v/s² in y, so (y − e)² − s² + 2v has the mean of (e − x)². Its standard deviation
+    over n cells is about s²·√(2/n). What it says counts by that beside a doubt of `DOUBT` of the variance.
+    """
+    risk, said, error = 0.0, 0.0, 0.0
+    for i, own in enumerate(weights):
+        y, expected, s = of_sample[:, begin[i] : begin[i + 1], None]
+        mean, variance, held = (np.empty(y.shape) for _ in range(3))
+        of_power = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
+        posteriors(
+            y, np.ascontiguousarray(expected), s[:, 0].copy(), of_power, own[None], own[None], mean, variance, held
+        )
+        risk += total[i] * float(((y - mean + held) ** 2 - s**2 + 2 * variance).mean())
+        said += total[i] * float(variance.mean())
+        error += total[i] ** 2 * 2 * float((s**4).mean()) / len(y)
+    doubt = (DOUBT * said) ** 2
+    return float(np.clip(1 + doubt / (doubt + error) * (risk / max(said, 1e-300) - 1), *PARTS))
+
+
+@kernel
+def powers_of_two(expected: FloatArray, deviations: FloatArray, power: Any) -> IntArray:
+    """Write the power of two of each M, from 0 for the least, and count them; −1 where the cell is left out.
+
+    Args:
+        expected: (areas, cells).
+        deviations: (areas,).
+        power: int8 (areas, cells).
+    """
+    count = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
+    for c in range(len(expected)):
+        for g in range(expected.shape[1]):
+            power[c, g] = -1
+            if expected[c, g] > 0.0 and deviations[c] > 0.0:
+                power[c, g] = _power(expected[c, g])
+                count[power[c, g]] += 1
+    return count
+
+
+@inlined
+def _power(expected: float) -> int:
+    """The power of two of M, from 0 for the least."""
+    return min(max(math.frexp(expected)[1] - 1, POWERS[0]), POWERS[1]) - POWERS[0]
+
+
+@kernel
+def sample(
+    y: FloatArray,
+    expected: FloatArray,
+    deviations: FloatArray,
+    power: Any,
+    stratum: IntArray,
+    steps: IntArray,
+    begin: IntArray,
+    found: FloatArray,
+) -> None:
+    """Write y, M and s of every steps-th cell of each stratum into its columns, from begin on."""
+    seen = np.zeros(len(steps), dtype=np.int64)
+    for c in range(len(y)):
+        for g in range(y.shape[1]):
+            if power[c, g] >= 0:
+                k = stratum[power[c, g]]
+                if seen[k] % steps[k] == 0:
+                    place = begin[k] + seen[k] // steps[k]
+                    found[0, place], found[1, place], found[2, place] = y[c, g], expected[c, g], deviations[c]
+                seen[k] += 1
+
+
+@inlined
+def _near_ratio(y: float, mean: float, variance: float) -> float:
+    """The density of y, up to 1/√(2π), where x is near r·M; `variance` is of y."""
+    return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(variance)
+
+
+@inlined
+def _outlying(y: float, s: float) -> float:
+    """The density of y of an outlier, in the same unit: 1/x about y, as far as x ≥ 0."""
+    return 2.5066282746310002 * 0.5 * math.erfc(-y / s * 0.7071067811865476) / (LOG_RANGE * max(y, s))
+
+
+@kernel
+def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, rounds: int) -> FloatArray:
+    """The weights of largest likelihood, float64 (ratios + 1,), of cells y, M, s, each float64 (n,)."""
+    parts = len(GRID) + 1
+    weights = BEGIN.copy()
+    like = np.empty((len(y), parts))
+    for i in range(len(y)):
+        for k in range(parts - 1):
+            mean = GRID[k] * expected[i]
+            like[i, k] = _near_ratio(y[i], mean, deviations[i] ** 2 + mean + (WIDTH * mean) ** 2)
+        like[i, parts - 1] = _outlying(y[i], deviations[i])
+    share = np.empty(parts)
+    for _ in range(rounds):
+        share[:] = 0.0
+        known = 0.0
+        for i in range(len(y)):
+            whole = 0.0
+            for k in range(parts):
+                whole += weights[k] * like[i, k]
+            if whole > 0.0:  # else y is far below 0
+                known += 1.0
+                for k in range(parts):
+                    share[k] += weights[k] * like[i, k] / whole
+        if known == 0.0:
+            break
+        for k in range(parts):
+            weights[k] = (share[k] + PRIOR * BEGIN[k]) / (known + PRIOR)
+    return weights
+
+
+@kernel
+def guarded(weights: FloatArray, expected: float, deviation: float) -> FloatArray:
+    """A law in which rare sizes count as more than they are, so that none of them errs by too much: (ratios + 1,).
+
+    Args:
+        weights: (ratios + 1,) the law.
+        expected: M of a cell in the middle of the stratum.
+        deviation: its s.
+    """
+    parts, s = len(weights), deviation
+    added, found = np.zeros(parts), weights * (1.0 - LEAST_OUTLIER)
+    added[parts - 1] = LEAST_OUTLIER
+    found[parts - 1] += LEAST_OUTLIER
+    like = np.empty((parts - 1, len(NODES), parts))
+    mean = np.empty((parts - 1, len(NODES), parts))
+    for k in range(parts - 1):
+        for i in range(len(NODES)):
+            z = GRID[k] * expected + s * NODES[i]
+            for j in range(parts - 1):
+                middle = GRID[j] * expected
+                own = middle + (WIDTH * middle) ** 2
+                like[k, i, j] = _near_ratio(z, middle, s * s + own)
+                mean[k, i, j] = middle + own / (s * s + own) * (z - middle)
+            like[k, i, parts - 1], mean[k, i, parts - 1] = _outlying(z, s), max(z, 0.0)
+    for _ in range(GUARDING):
+        done = True
+        for k in range(parts - 1):
+            risk = 0.0
+            for i in range(len(NODES)):
+                whole, first = 1e-300, 0.0
+                for j in range(parts):
+                    weight = found[j] * like[k, i, j]
+                    whole += weight
+                    first += weight * mean[k, i, j]
+                risk += NODE_WEIGHTS[i] / 2.5066282746310002 * (first / whole - GRID[k] * expected) ** 2
+            if risk > GUARDED * s * s:
+                added[k] = max(added[k] * 1.5, 1e-4)
+                done = False
+        whole = added.sum()
+        if whole > MOST_GUARDED:
+            added *= MOST_GUARDED / whole
+            whole = MOST_GUARDED
+        for k in range(parts):
+            found[k] = weights[k] * (1.0 - whole) + added[k]
+        if done:
+            break
+    return found
+
+
+@kernel
+def posteriors(
+    y: FloatArray,
+    expected: FloatArray,
+    deviations: FloatArray,
+    stratum: IntArray,
+    weights: FloatArray,
+    careful: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    held: FloatArray,
+) -> None:
+    """Write what is expected of each true number, given its estimate and the law, and the variance of that.
+
+    Args:
+        y: (areas, cells).
+        expected: (areas, cells), M.
+        deviations: (areas,), s.
+        stratum: of each power of two.
+        weights: (strata, ratios + 1).
+        careful: (strata, ratios + 1), guarded.
+        mean: (areas, cells), written: what is expected by the guarded law, no further from y than `MOST_MOVED` standard
+            deviations, but ≥ 0.
+        variance: (areas, cells), written. Both are 0 where M is 0; where s is 0, the mean is y.
+        held: (areas, cells), written: by how much that is more than what is expected by the law.
+    """
+    parts = len(GRID) + 1
+    for c in range(len(y)):
+        s = deviations[c]
+        for g in range(y.shape[1]):
+            m = expected[c, g]
+            mean[c, g], variance[c, g], held[c, g] = max(y[c, g], 0.0) if m > 0.0 else 0.0, 0.0, 0.0
+            if m <= 0.0 or s <= 0.0:
+                continue
+            k = stratum[_power(m)]
+            z = y[c, g]
+            whole, first, second, whole_careful, first_careful = 0.0, 0.0, 0.0, 0.0, 0.0
+            for j in range(parts):
+                if careful[k, j] < NEGLIGIBLE:
+                    continue
+                if j < parts - 1:  # x is counted from z: squares of large numbers would leave no digits for variances
+                    middle = GRID[j] * m
+                    own = middle + (WIDTH * middle) ** 2
+                    of_y = s * s + own
+                    like = _near_ratio(z, middle, of_y)
+                    step, square = (middle - z) * (s * s / of_y), own * s * s / of_y
+                else:
+                    like, step, square = _outlying(z, s), max(-z, 0.0), s * s
+                whole += weights[k, j] * like
+                first += weights[k, j] * like * step
+                second += weights[k, j] * like * (step * step + square)
+                whole_careful += careful[k, j] * like
+                first_careful += careful[k, j] * like * step
+            if whole <= 0.0:  # so far below 0 that nothing explains it
+                variance[c, g] = s * s
+                continue
+            found = first / whole  # steps from z: their squares do not lose the variance of a large number
+            near = max(z + max(min(first_careful / whole_careful, MOST_MOVED * s), -MOST_MOVED * s), 0.0)
+            mean[c, g], held[c, g] = near, near - z - found
+            variance[c, g] = max(second / whole - found * found, 0.0)
+
+
+@kernel
+def expected_errors(real: FloatArray, variance: FloatArray, published: IntArray, deviations: FloatArray) -> None:
+    """Write the root mean square error of each published integer, if its true integer is about normal.
+
+    Args:
+        real: (areas, cells), the mean of each.
+        variance: (areas, cells).
+        published: (areas, cells).
+        deviations: (areas, cells), written: √(Σ (k − n)² φ(k) ÷ Σ φ(k)) over the integers k.
+    """
+    for c in range(len(real)):
+        for g in range(real.shape[1]):
+            v, n = variance[c, g], published[c, g]
+            off = n - real[c, g]
+            if v > 2.0 or v <= 1e-9:
+                deviations[c, g] = math.sqrt(v + off * off) if v > 2.0 else (0.0 if abs(off) <= 0.5 else abs(off))
+                continue
+            reach = math.ceil(abs(off) + 9.0 * math.sqrt(v)) + 1
+            whole, square = 0.0, 0.0
+            nearest = round(-off)
+            for k in range(-reach, reach + 1):
+                density = math.exp(-0.5 * ((k + off) ** 2 - (nearest + off) ** 2) / v)
+                whole += density
+                square += density * k * k
+            deviations[c, g] = math.sqrt(square / whole)

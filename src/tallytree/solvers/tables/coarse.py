@@ -1,0 +1,389 @@
+"""Non-negative tables of a family of areas, from coarse to fine: each table with the coarser ones fixed.
+
+The children c of an area have estimates e_cT of all tables T of a `Lattice`, and variances v_cT. Their tables x_cT are
+decided in the order of the lattice, the total first. With what is decided before, the tables of T are the nearest
+
+    minimise  Σ_c Σ_g (x_cg − e_cg)² / v_cg   subject to   x ≥ 0,   Σ_c x_c = X,   |Q_T' x_c − x_cT'| ≤ s_TT'
+
+for the coarser tables T' (`wanted_sums`), with X the parent's table. s is 0 where T' was measured well. What x ≥ 0
+changes then stays within one table of one family. A joint fit of all tables would let hundreds of cells near 0 move the
+totals, however well these were measured. s is above 0 where T' is no more than the sum of T.
+
+The multipliers λ of the sums give x = max(e + v Σ λ, 0). They are chosen by turns: those of the sums to one coarser
+table all at once, each in closed form (Michelot 1986). This raises the dual function until all sums are met; where they
+have no common solution it ends after some cycles. Source: Hildreth 1957 for the multipliers by turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from tallytree.solvers.tables.lattice import Lattice, Rows
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.kernels import inlined, kernel
+
+MAX_CYCLES, MAX_RAKING = 10, 200
+LEAST = 1e-6
+"""Where raking begins, a cell that may have records has this many at least."""
+TOLERANCE = 0.1
+"""No sum is missed by more than this, in standard deviations of the sum."""
+FREE, FREE_CELLS = 0.9, 8
+SOFT = 0.25
+"""Where a coarser table is no more than the sum of a finer one, it may move by this, in its standard deviations."""
+
+
+class CoarseSums(NamedTuple):
+    """The sums that each of K tables has to have.
+
+    Attributes:
+        begin: (K + 1,) where the sums of each table begin in the next three.
+        table: the coarser table.
+        maps_begin: where in `maps` the map to it begins.
+        slack: by how much a cell of it may be missed.
+        maps: for each cell of a table, the cell of the coarser table.
+    """
+
+    begin: IntArray
+    table: IntArray
+    maps_begin: IntArray
+    slack: FloatArray
+    maps: IntArray
+
+    def most(self) -> FloatArray:
+        """The most by which a cell of each table may be missed: float64 (K,)."""
+        found = np.zeros(len(self.begin) - 1)
+        np.maximum.at(found, self.table, self.slack)
+        return found
+
+
+def wanted_sums(lattice: Lattice, deviation: FloatArray, *, free: bool = False) -> CoarseSums:
+    """Which sums the tables of an area have to have, and how nearly.
+
+    A coarser table T' that was measured well has to be met. One that is no more accurate than the n cells of T that it
+    sums has nothing to tell T, so its sums may move by a part of its standard deviation σ': with the part r = σ'² / nσ²
+    of its variance that T explains, by SOFT·σ'·max(2r − 1, 0). Totals never move: what x ≥ 0 does to them is of one
+    sign in all areas. Tables that are more than one level coarser are sums of those in between, so they are wanted only
+    where one in between may be missed.
+
+    Args:
+        lattice: the marginals.
+        deviation: (K,) the standard deviation of a cell of each table.
+        free: whether a table that says next to nothing beside T, r > `FREE`, may have any sums, if these are of
+            `FREE_CELLS` cells or more.
+    """
+    cells, ranks = np.diff(lattice.rows.begin), lattice.ranks
+    number = {marginal: k for k, marginal in enumerate(lattice.known)}
+    begin, table, maps_begin, slack, maps, length = [0], [], [], [], [np.zeros(0, dtype=np.int64)], 0
+    for k, marginal in enumerate(lattice.known):
+        explained = np.minimum(deviation / max(deviation[k], 1e-20), 1e3) ** 2 * cells / cells[k]
+        part = np.where((ranks > 0) & (explained > 0.5 + 1e-6), np.minimum(2 * explained - 1, 1), 0.0)
+        if free:
+            part = np.where((explained > FREE) & (cells * FREE_CELLS <= cells[k]), np.inf, part)
+        coarser = [int(c) for c in lattice.rows.lower[k] if c >= 0]
+        if any(part[c] > 0 for c in coarser):
+            coarser = [number[t] for t in itertools.product(*(range(depth + 1) for depth in marginal))][:-1]
+        for c in coarser:
+            table.append(c)
+            maps_begin.append(length)
+            slack.append(SOFT * part[c] * max(deviation[c], 1e-20))
+            maps.append(lattice.whole.cell_of(lattice.known[c], within=marginal))
+            length += len(maps[-1])
+        begin.append(len(table))
+    return CoarseSums(
+        np.array(begin, dtype=np.int64),
+        np.array(table, dtype=np.int64),
+        np.array(maps_begin, dtype=np.int64),
+        np.array(slack, dtype=np.float64),
+        np.concatenate(maps),
+    )
+
+
+class _Scratch(NamedTuple):
+    """Memory that is used again: of the cells of a table, then of the children."""
+
+    lacking: FloatArray
+    weight: FloatArray
+    wanted: FloatArray
+    active: BoolArray
+    column: FloatArray
+    spread: FloatArray
+
+
+@kernel
+def nearest_step(z: FloatArray, spread: FloatArray, low: float, high: float) -> float:
+    """The step t nearest 0 for which Σ max(z + t·spread, 0) is in low … high, which are ≥ 0; both float64 (n,).
+
+    With t, max(z + t·spread, 0) is the nearest x ≥ 0 with such a sum, in the norm Σ (x − z)² / spread. What is below 0
+    at a step that is too large is below 0 at the right one too, so values leave the sum and never come back.
+    """
+    n = len(z)
+    clipped = 0.0
+    for i in range(n):
+        clipped += max(z[i], 0.0)
+    total = min(max(clipped, low), high)
+    if total == clipped:
+        return 0.0
+    step, left = np.inf, n + 1
+    while True:
+        lacking, weight, before = total, 0.0, left
+        left = 0
+        for i in range(n):
+            if step == np.inf or z[i] + step * spread[i] >= 0.0:
+                lacking -= z[i]
+                weight += spread[i]
+                left += 1
+        if left >= before or weight <= 0.0:  # a value that comes back does so by rounding
+            return step if step < np.inf else 0.0
+        step = lacking / weight
+
+
+@inlined
+def _reach_column(
+    g: int, total: float, y: FloatArray, variance: FloatArray, force: FloatArray, scratch: _Scratch
+) -> float:
+    """Choose the multiplier of the sum over a family in one cell; how far the sum was from it."""
+    found = 0.0
+    for c in range(len(y)):
+        found += max(y[c, g], 0.0)
+        scratch.spread[c] = variance[c, g]
+        scratch.column[c] = y[c, g] - force[g] * scratch.spread[c]
+    force[g] = nearest_step(scratch.column, scratch.spread, total, total)
+    for c in range(len(y)):
+        y[c, g] = scratch.column[c] + force[g] * scratch.spread[c]
+    return abs(found - total)
+
+
+@inlined
+def _reach_sums(
+    lattice: Rows,
+    sums: CoarseSums,
+    k: int,
+    pair: int,
+    row: FloatArray,
+    zero: BoolArray,
+    y: FloatArray,
+    variance: FloatArray,
+    force: FloatArray,
+    scratch: _Scratch,
+) -> float:
+    """Choose the multipliers of the sums to a coarser table; how far one was from what it may be."""
+    coarser, shift, slack = sums.table[pair], sums.maps_begin[pair], sums.slack[pair]
+    here, there = lattice.begin[k], lattice.begin[coarser]
+    n, groups = lattice.begin[k + 1] - here, lattice.begin[coarser + 1] - there
+    lacking, weight, wanted, active = scratch.lacking, scratch.weight, scratch.wanted, scratch.active
+    for h in range(groups):
+        lacking[h], wanted[h] = 0.0, 0.0
+    for g in range(n):
+        active[g] = not zero[here + g]
+        if active[g]:
+            h = sums.maps[shift + g]
+            lacking[h] += max(y[g], 0.0)
+            y[g] -= force[h] * variance[g]
+            wanted[h] += max(y[g], 0.0)
+    gap = 0.0
+    for h in range(groups):
+        low, high = max(row[there + h] - slack, 0.0), max(row[there + h] + slack, 0.0)
+        gap = max(gap, low - lacking[h], lacking[h] - high)
+        total = min(max(wanted[h], low), high)
+        force[h] = 0.0 if total == wanted[h] else np.inf  # what has its sum needs no force
+        wanted[h] = total
+    while True:
+        for h in range(groups):
+            lacking[h], weight[h] = wanted[h], 0.0
+        for g in range(n):
+            h = sums.maps[shift + g]
+            if active[g] and force[h] != 0.0:
+                lacking[h] -= y[g]
+                weight[h] += variance[g]
+        for h in range(groups):
+            if weight[h] > 0.0:
+                force[h] = lacking[h] / weight[h]
+            elif force[h] == np.inf:  # all its cells are 0 everywhere
+                force[h] = 0.0
+        done = True
+        for g in range(n):
+            h = sums.maps[shift + g]
+            if active[g] and force[h] != 0.0 and y[g] + force[h] * variance[g] < 0.0:
+                active[g] = False
+                done = False
+        if done:
+            break
+    for g in range(n):
+        if not zero[here + g]:
+            y[g] += force[sums.maps[shift + g]] * variance[g]
+    return gap
+
+
+@inlined
+def _rake(
+    lattice: Rows,
+    sums: CoarseSums,
+    k: int,
+    z: FloatArray,
+    parent: FloatArray,
+    has_parent: bool,
+    zero: BoolArray,
+    deviation: FloatArray,
+    near: FloatArray,
+    scratch: _Scratch,
+) -> bool:
+    """Scale a family's tables, which are near their sums, until they have them. If they never do, they stay."""
+    here = lattice.begin[k]
+    n = lattice.begin[k + 1] - here
+    found = scratch.lacking
+    x = np.empty((len(near), n))
+    for c in range(len(x)):
+        for g in range(n):
+            x[c, g] = 0.0 if zero[here + g] else max(near[c, g], LEAST)
+    for cycle in range(MAX_RAKING):
+        miss = 0.0
+        if has_parent:
+            for g in range(n):
+                whole = 0.0
+                for c in range(len(x)):
+                    whole += x[c, g]
+                miss = max(miss, abs(whole - parent[here + g]) / deviation[1, k])
+                factor = parent[here + g] / whole if whole > 0.0 else 0.0
+                for c in range(len(x)):
+                    x[c, g] *= factor
+        for pair in range(sums.begin[k], sums.begin[k + 1]):
+            coarser, shift, slack = sums.table[pair], sums.maps_begin[pair], sums.slack[pair]
+            there = lattice.begin[coarser]
+            groups = lattice.begin[coarser + 1] - there
+            for c in range(len(x)):
+                for h in range(groups):
+                    found[h] = 0.0
+                for g in range(n):
+                    found[sums.maps[shift + g]] += x[c, g]
+                for h in range(groups):
+                    total = z[c, there + h]
+                    total = max(min(max(found[h], total - slack), total + slack), 0.0)
+                    miss = max(miss, abs(found[h] - total) / deviation[0, coarser])
+                    found[h] = total / found[h] if found[h] > 0.0 else 0.0
+                for g in range(n):
+                    x[c, g] *= found[sums.maps[shift + g]]
+        if cycle > 0 and miss <= TOLERANCE:
+            near[:, :n] = x
+            return True
+    return False
+
+
+@kernel
+def nonnegative_table(
+    lattice: Rows,
+    sums: CoarseSums,
+    k: int,
+    tables: FloatArray,
+    estimates: FloatArray,
+    variances: FloatArray,
+    parent: FloatArray,
+    has_parent: bool,
+    zero: BoolArray,
+    deviation: FloatArray,
+) -> bool:
+    """Decide one table of a family, which agrees with those that are decided.
+
+    Args:
+        lattice: the marginals.
+        sums: what the tables have to add up to.
+        k: the table.
+        tables: (children, P) the tables that are decided; gets this one.
+        estimates: (children, n) of the table's cells; changed.
+        variances: (children, n) what a step away costs less.
+        parent: (P,) the parent's tables; ignored for the root.
+        has_parent: whether there is a parent.
+        zero: (P,) the cells that are 0 in every area.
+        deviation: (2, K) the standard deviation of a cell of each table: of the children, and of the parent.
+
+    Returns:
+        Whether the table reached its sums.
+    """
+    m, here = len(tables), lattice.begin[k]
+    n = lattice.begin[k + 1] - here
+    if m == 1 and has_parent:
+        for g in range(n):
+            tables[0, here + g] = parent[here + g]
+        return True
+    most, forces = n, 0
+    for pair in range(sums.begin[k], sums.begin[k + 1]):
+        groups = lattice.begin[sums.table[pair] + 1] - lattice.begin[sums.table[pair]]
+        most, forces = max(most, groups), forces + groups
+    force, force_above = np.zeros((m, forces)), np.zeros(n)
+    scratch = _Scratch(
+        np.empty(most), np.empty(most), np.empty(most), np.empty(most, dtype=np.bool_), np.empty(m), np.empty(m)
+    )
+    y = estimates
+    for c in range(m):
+        for g in range(n):
+            if zero[here + g]:
+                y[c, g] = 0.0
+    sets = int(has_parent) + sums.begin[k + 1] - sums.begin[k]
+    met = False
+    for cycle in range(MAX_CYCLES):
+        miss = 0.0
+        if has_parent:
+            for g in range(n):
+                if not zero[here + g]:
+                    gap = _reach_column(g, parent[here + g], y, variances, force_above, scratch)
+                    miss = max(miss, gap / deviation[1, k])
+        first = 0
+        for pair in range(sums.begin[k], sums.begin[k + 1]):
+            coarser = sums.table[pair]
+            end = first + lattice.begin[coarser + 1] - lattice.begin[coarser]
+            for c in range(m):
+                gap = _reach_sums(
+                    lattice, sums, k, pair, tables[c], zero, y[c], variances[c], force[c, first:end], scratch
+                )
+                miss = max(miss, gap / deviation[0, coarser])
+            first = end
+        if sets <= 1 or (cycle > 0 and miss <= TOLERANCE):
+            met = True
+            break
+    for c in range(m):
+        for g in range(n):
+            y[c, g] = max(y[c, g], 0.0)
+    if not met:
+        met = _rake(lattice, sums, k, tables, parent, has_parent, zero, deviation, y, scratch)
+    for c in range(m):
+        for g in range(n):
+            tables[c, here + g] = y[c, g]
+    return met
+
+
+@kernel
+def nonnegative_families(
+    lattice: Rows,
+    sums: CoarseSums,
+    k: int,
+    families: IntArray,
+    tables: FloatArray,
+    estimates: FloatArray,
+    variances: FloatArray,
+    parents: FloatArray,
+    zero: BoolArray,
+    deviation: FloatArray,
+) -> int:
+    """`nonnegative_table` for the families of several areas; how many did not reach their sums.
+
+    Args:
+        lattice: the marginals.
+        sums: what the tables have to add up to.
+        k: the table.
+        families: (areas + 1,) where the children of each area begin.
+        tables: (children, P).
+        estimates: (children, n).
+        variances: (children, n).
+        parents: (areas, P).
+        zero: (P,).
+        deviation: (2, K).
+    """
+    missed = 0
+    for i in range(len(parents)):
+        own = slice(families[i], families[i + 1])
+        missed += not nonnegative_table(
+            lattice, sums, k, tables[own], estimates[own], variances[own], parents[i], True, zero, deviation
+        )
+    return missed

@@ -1,0 +1,343 @@
+"""The tables of every level of a tree, decided from the root down and from coarse tables to fine ones.
+
+Each table of a level has an estimate and a variance of every cell. Where the level has enough areas, these are the
+posterior mean and variance given what is expected of the cell (`pooling`, `laws`), else the least-squares estimate and
+its variance. The nearest non-negative table with the sums that are decided is taken (`coarse`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tallytree.solvers.laws import MOST_MOVED, learned_laws, posteriors
+from tallytree.solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_table, wanted_sums
+from tallytree.solvers.tables.integers import CELLS_AT_ONCE
+from tallytree.solvers.tables.lattice import Lattice
+from tallytree.solvers.tables.linear import Level, downward, tables
+from tallytree.solvers.tables.marginals import Marginal
+from tallytree.solvers.tables.pooling import (
+    Coarser,
+    coarser_tables,
+    expected_cells,
+    own_parts,
+    own_variances,
+    reached_errors,
+)
+from tallytree.solvers.tables.variance import Table
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
+from tallytree.support.threads import side_by_side
+
+LEAST_AREAS = 8
+"""A level with fewer areas is not pooled."""
+LEAST_VARIANCE, MOST_VARIANCE = 1e-4, 4.0
+"""No cell is held firmer than with this part of the variance of its estimate, and none gets more of what a column lacks
+than so many of its family do on average: an outlier, which others do not expect, would get nearly all of it."""
+LEAST_DEVIATION = 0.01
+"""A standard deviation counts as this at least, where a cell is to be held firmly."""
+FAR = 0.5
+"""A cell that is so much further from its estimate than `MOST_MOVED` standard deviations is held there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """The tables of one level.
+
+    Attributes:
+        tables: (areas, P) non-negative tables.
+        own: (areas, P) the variances of the own part of each cell.
+        errors: (areas, P) the variance of each cell's error.
+    """
+
+    tables: FloatArray
+    own: FloatArray
+    errors: FloatArray
+
+
+def decided_tables(
+    levels: Sequence[Level],
+    families: Sequence[IntArray],
+    sums: Sequence[CoarseSums],
+    std_devs: Sequence[FloatArray],
+    least: float,
+    exact: Sequence[IntArray],
+    zero: BoolArray,
+    wanted: Sequence[Iterable[Marginal]],
+    estimates: dict[Table, FloatArray],
+    *,
+    pooled: bool,
+    threads: int | None,
+    progress: Callable[[str], None],
+) -> list[Decided]:
+    """The tables of every level, root first.
+
+    Args:
+        levels: what the measurements say of each.
+        families: per level but the last, where the children of each area begin.
+        sums: per level, what tables have to add up to.
+        std_devs: per level, (K,) the standard deviation of a cell of each table.
+        least: sums need not be met more exactly than to this standard deviation.
+        exact: per level from the root, the exact totals; shorter where deeper levels have none.
+        zero: bool (detail cells,), those that are 0 in every area.
+        wanted: per level, the marginals whose least-squares estimates are added to `estimates`.
+        estimates: gets them.
+        pooled: whether cells learn from each other.
+        threads: how many.
+        progress: is told what is done.
+    """
+    root, whole = levels[0], slice(0, 1)
+    components = root.components(whole).copy()
+    if exact:
+        components[:, 0] = exact[0] / root.lattice.whole.cells
+    found = tables(root.lattice, components)
+    estimates |= {(0, marginal): found[:, root.lattice.places[marginal]].copy() for marginal in wanted[0]}
+    limit = np.maximum(std_devs[0], least)
+    nothing, is_zero = np.zeros(found.shape[1]), root.lattice.holds_all(zero)
+    spread, begin = root.inverse(whole), root.lattice.rows.begin
+    for k in range(int(bool(exact)), len(root.lattice.known)):
+        place = slice(int(begin[k]), int(begin[k + 1]))
+        variances = root.lattice.rows.size[place] * spread[:, k : k + 1]
+        own = found[:, place].copy()
+        limits = np.stack([limit, limit])
+        nonnegative_table(root.lattice.rows, sums[0], k, found, own, variances, nothing, False, is_zero, limits)
+    decided = [_as_measured(root.lattice, found, std_devs[0], is_zero)]
+    bases = [np.ones(int(families[-1][-1]) if families else 1)]
+    for family in reversed(families):
+        bases.insert(0, np.add.reduceat(bases[0], family[:-1]))
+    for depth, family in enumerate(families):
+        above, below = levels[depth], levels[depth + 1]
+        known = above.lattice.embedded(below.lattice)[0]
+        children = _Children(
+            above.lattice,
+            below,
+            family,
+            decided[depth],
+            sums[depth + 1],
+            std_devs[depth + 1],
+            np.maximum(np.stack([std_devs[depth + 1], std_devs[depth][known]]), least),
+            below.lattice.holds_all(zero),
+            exact[depth + 1] if depth + 1 < len(exact) else None,
+            bases[depth + 1],
+            threads,
+        )
+        components = children.estimated(components)
+        estimates |= {
+            (depth + 1, marginal): children.tables[:, below.lattice.places[marginal]].copy()
+            for marginal in wanted[depth + 1]
+        }
+        decided.append(children.decided(pooled))
+        progress(f"decided the tables of level {depth + 1}: {int(family[-1]):,} areas")
+    return decided
+
+
+def _as_measured(lattice: Lattice, found: FloatArray, std_devs: FloatArray, zero: BoolArray) -> Decided:
+    """Tables whose errors are those of their estimates."""
+    own, of = own_variances(lattice, std_devs), lattice.of
+    shape = found.shape
+    return Decided(found, np.broadcast_to(own[of] * ~zero, shape), np.broadcast_to(std_devs[of] ** 2 * ~zero, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class _Children:
+    """The areas of one level, and their tables as they are decided.
+
+    Attributes:
+        above: the lattice of the areas above.
+        below: what the measurements say of the children.
+        family: (areas + 1,) where the children of each area begin.
+        parents: the tables of the areas above.
+        sums: what the children's tables have to add up to.
+        std_devs: (K,) of a cell of each table.
+        limits: (2, K) see `nonnegative_table`.
+        zero: (P,) the cells that are 0.
+        totals: the children's exact totals; None where they are not known.
+        base: (children,) the number of finest areas of each.
+        threads: how many.
+        tables: (children, P) estimates, then tables.
+        own: (children, P), see `Decided`.
+        errors: (children, P), see `Decided`.
+    """
+
+    above: Lattice
+    below: Level
+    family: IntArray
+    parents: Decided
+    sums: CoarseSums
+    std_devs: FloatArray
+    limits: FloatArray
+    zero: BoolArray
+    totals: IntArray | None
+    base: FloatArray
+    threads: int | None
+    tables: FloatArray = field(init=False)
+    own: FloatArray = field(init=False)
+    errors: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("tables", "own", "errors"):
+            object.__setattr__(self, name, np.zeros((int(self.family[-1]), int(self.below.lattice.rows.begin[-1]))))
+
+    def estimated(self, above: FloatArray) -> FloatArray:
+        """The children's estimates, as components, from those of the areas above; the tables begin with them."""
+        components = np.empty_like(self.tables)
+
+        def work(part: slice) -> None:
+            _, children = self._own(part)
+            exact = None if self.totals is None else self.totals[children]
+            family = self.family[part.start : part.stop + 1]
+            components[children] = downward(self.below, above[part], family, self.above, exact)
+            self.tables[children] = tables(self.below.lattice, components[children])
+
+        self._each(work, self.tables.shape[1])
+        return components
+
+    def decided(self, pooled: bool) -> Decided:
+        """All tables, the coarsest first."""
+        _, cells = self.above.embedded(self.below.lattice)
+        above = Decided(
+            *(
+                np.ascontiguousarray(each[:, cells])
+                for each in (self.parents.tables, self.parents.own, self.parents.errors)
+            )
+        )
+        lattice = self.below.lattice
+        free = wanted_sums(lattice, self.std_devs, free=True)
+        coarser, own = coarser_tables(lattice), own_variances(lattice, self.std_devs)
+        spread = own_parts(lattice, self.below.inverse(slice(0, len(self.tables))))
+        for k in range(len(self.below.lattice.known)):
+            place = self.below.lattice.places[self.below.lattice.known[k]]
+            if k == 0 and self.totals is not None:
+                continue
+            if not (pooled and len(self.tables) >= LEAST_AREAS and self._pooled(k, above, free, coarser, spread[:, k])):
+                self._alone(k, above)
+                self.own[:, place] = own[k] * ~self.zero[place]
+                self.errors[:, place] = self.std_devs[k] ** 2 * ~self.zero[place]
+        return Decided(self.tables, self.own, self.errors)
+
+    def _alone(self, k: int, above: Decided) -> None:
+        """Decide a table from its estimate."""
+        place = self.below.lattice.places[self.below.lattice.known[k]]
+
+        def work(part: slice) -> None:
+            family, children = self._own(part)
+            size = self.below.lattice.rows.size[place]
+            spread = self.below.inverse(children)[:, k : k + 1]
+            variances = np.ascontiguousarray(
+                np.broadcast_to(spread * size, (children.stop - children.start, len(size)))
+            )
+            found = self.tables[children]
+            self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part], self.sums)
+
+        self._each(work, place.stop - place.start)
+
+    def _pooled(self, k: int, above: Decided, sums: CoarseSums, coarser: Coarser, spread: FloatArray) -> bool:
+        """Decide a table whose cells learn from each other; whether there are enough."""
+        lattice, areas = self.below.lattice, len(self.tables)
+        place = lattice.places[lattice.known[k]]
+        width, counts = place.stop - place.start, np.diff(self.family)
+        spread = np.broadcast_to(spread, areas)
+        share = spread / np.repeat(np.add.reduceat(spread, self.family[:-1]), counts)
+        deviations = np.sqrt(spread * (1 - share))
+        y, expected = np.empty((areas, width)), np.empty((areas, width))
+
+        def moved(part: slice) -> None:
+            family, own = self._own(part)
+            expected_cells(
+                lattice.rows, coarser, k, family, self.base[own], share[own], self.tables[own], above.tables[part],
+                above.errors[part], self.zero, y[own], expected[own],
+            )  # fmt: skip
+
+        self._each(moved, width)
+        laws = learned_laws(y, expected, deviations)
+        if laws is None:
+            return False
+
+        def work(part: slice) -> None:
+            family, own = self._own(part)
+            mean, variances, held = (np.empty_like(y[own]) for _ in range(3))
+            posteriors(
+                y[own], expected[own], deviations[own], laws.stratum, laws.weights, laws.guarded, mean, variances, held
+            )
+            found = mean - held
+            firm = LEAST_VARIANCE * np.maximum(deviations[own, None], LEAST_DEVIATION) ** 2
+            costs = np.maximum(variances + held**2, firm)
+            usual = np.add.reduceat(costs, family[:-1]) / np.diff(family)[:, None]
+            costs = np.minimum(costs, MOST_VARIANCE * np.repeat(usual, np.diff(family), axis=0))
+            self._nearest(k, family, self.tables[own], mean.copy(), costs, above.tables[part], sums)
+            reach = MOST_MOVED * deviations[own, None]
+            ends = np.maximum(y[own] - reach, 0.0), np.maximum(y[own] + reach, 0.0)
+            self._hold(k, family, own, ends, firm, mean, costs, above.tables[part], sums)
+            off = self.tables[own, place] - found
+            variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
+            np.maximum(variances, off**2, out=variances)
+            reached_errors(
+                lattice.rows, coarser, k, family, share[own], expected[own], deviations[own], variances,
+                above.own[part], self.own[own], self.errors[own],
+            )  # fmt: skip
+
+        self._each(work, width)
+        for each in (self.own, self.errors):
+            each[:, place] *= ~self.zero[place]
+        for pair in range(int(sums.begin[k]), int(sums.begin[k + 1])):
+            if not np.isfinite(sums.slack[pair]):  # what was free is the sum of this table
+                freed, cells = lattice.known[sums.table[pair]], lattice.known[k]
+                for each in (self.tables, self.errors):
+                    each[:, lattice.places[freed]] = lattice.whole.summed(each[:, place], freed, within=cells)
+                self.own[:, lattice.places[freed]] = 0.0
+        return True
+
+    def _hold(
+        self,
+        k: int,
+        family: IntArray,
+        own: slice,
+        ends: tuple[FloatArray, FloatArray],
+        firm: FloatArray,
+        mean: FloatArray,
+        costs: FloatArray,
+        parents: FloatArray,
+        sums: CoarseSums,
+    ) -> None:
+        """Decide families again in which a cell has moved far from its estimate to meet its sums: it is held there.
+
+        Such a cell is an outlier. The others of its area expect a part of what it has, so it would pay for them.
+        """
+        place = self.below.lattice.places[self.below.lattice.known[k]]
+        found = self.tables[own, place]
+        held = np.clip(found, *ends)
+        far, counts = np.abs(found - held) > FAR, np.diff(family)
+        again = np.logical_or.reduceat(far.any(axis=1), family[:-1])
+        if not again.any():
+            return
+        rows = np.flatnonzero(np.repeat(again, counts))
+        mean = np.where(far[rows], held[rows], mean[rows])
+        costs = np.where(far[rows], firm[rows], costs[rows])
+        tables, families = self.tables[own][rows], np.concatenate([[0], np.cumsum(counts[again])])
+        self._nearest(k, families, tables, mean, costs, np.ascontiguousarray(parents[again]), sums)
+        self.tables[own.start + rows, place] = tables[:, place]
+
+    def _nearest(
+        self,
+        k: int,
+        family: IntArray,
+        found: FloatArray,
+        mean: FloatArray,
+        variances: FloatArray,
+        parents: FloatArray,
+        sums: CoarseSums,
+    ) -> None:
+        nonnegative_families(
+            self.below.lattice.rows, sums, k, family, found, mean, variances, parents, self.zero, self.limits
+        )
+
+    def _own(self, part: slice) -> tuple[IntArray, slice]:
+        """Where the children of some areas begin, counted from the first, and the children."""
+        family = self.family[part.start : part.stop + 1]
+        return family - family[0], slice(int(family[0]), int(family[-1]))
+
+    def _each(self, work: Callable[[slice], None], width: int) -> None:
+        """Do the work for all areas above, some at a time."""
+        for _ in side_by_side(work, chunks(np.diff(self.family) * width, CELLS_AT_ONCE), threads=self.threads):
+            pass

@@ -1,0 +1,264 @@
+"""One table of non-negative integers for every area of a tree, from noisy marginals of every level.
+
+1. The least-squares estimate of all tables (`marginal_linear`): unbiased, not yet non-negative.
+2. From the root down, the tables of every family are made non-negative, the coarse ones first (`marginal_coarse`).
+3. The detail of every area is raked to these tables (`marginal_raking`).
+4. Integers near the detail meet the tables where that can be done (`integers`). The children's integers add up to
+   their parent's in every detail cell.
+
+So each coarse number is decided by its unbiased estimate, and what x ≥ 0 costs is paid by the finest tables. A joint
+non-negative fit has a smaller distance and larger errors: hundreds of cells that are 0 or unknown move the totals.
+Source: ours; `docs/decisions/0051-coarse-to-fine.md` has what else was tried.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
+from tallytree.solvers.laws import expected_errors
+from tallytree.solvers.tables.coarse import wanted_sums
+from tallytree.solvers.tables.decided import decided_tables
+from tallytree.solvers.tables.detail import rake_tree
+from tallytree.solvers.tables.integers import CELLS_AT_ONCE, Rounding
+from tallytree.solvers.tables.lattice import Lattice
+from tallytree.solvers.tables.linear import NoisyTable, upward
+from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.solvers.tables.variance import Table, expected_std_devs
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, chunks
+
+logger = logging.getLogger(__name__)
+
+LEAST_DEVIATION = 0.5
+"""Sums need not be met more exactly than integers can meet them."""
+LEAST_MISS = 0.01
+"""Of a more accurate table it is said by how many of these its numbers miss what was decided."""
+RESTORED, EXACT = 0.5, 0.1
+"""An estimate errs by e, and its nearest integer differs from it by d. Where e is small, that integer is the truth, and
+d = −e is no error. So a part of d² is taken off: this one (found in designs of all kinds, at standard deviations of 0.1
+to 1), or all of it where the standard deviation is below the second number."""
+BELIEVED = 2.0
+"""By so many standard deviations a number may be away from its own estimate; it errs by the rest at least."""
+NEGLIGIBLE = 0.02
+"""Rounding that adds less than this part to a variance, and 1 % to a standard deviation, is left out."""
+VARIANCES = (1e-50, 1e50)
+"""Between these, no product of precisions and values leaves the range of doubles."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableFit:
+    """What is made of noisy marginals.
+
+    Attributes:
+        leaves: (leaf areas, detail cells) integers ≥ 0: int32 where they fit, int64 otherwise.
+        estimates: of the wanted tables, the least-squares estimates before x ≥ 0: float64 (areas, cells).
+        misses: of each known table, by how much the integers miss the table that step 2 decided, beyond its nearest
+            integers: the root of the mean square, in standard deviations of its cells.
+        rounding: of known tables, what rounding adds to the standard deviation of a cell, in squares, where that is not
+            negligible.
+        typical_errors: of the wanted tables, the root mean square error that is expected of each integer: float64
+            (areas, cells).
+    """
+
+    leaves: IntArray
+    estimates: dict[Table, FloatArray]
+    misses: dict[Table, float]
+    rounding: dict[Table, float]
+    typical_errors: dict[Table, FloatArray]
+
+
+def fit(
+    detail: Detail,
+    families: Sequence[IntArray],
+    measured: Sequence[Sequence[NoisyTable]],
+    *,
+    totals: tuple[int, IntArray] | None = None,
+    impossible: BoolArray | None = None,
+    wanted: Sequence[Iterable[Marginal]] | None = None,
+    pooled: bool = True,
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> TableFit:
+    """Estimate the detail cells of all leaf areas.
+
+    Args:
+        detail: the attributes.
+        families: for every level of areas but the last, int64 (areas + 1,): area i has the children families[l][i] …
+            families[l][i + 1] − 1 of the next level, one at least. Level 0 has one area, the root.
+        measured: for every level of areas, what was measured of each of its areas; may be nothing.
+        totals: a level, and int64 (areas of it,): the exact total of each of its areas, which is kept.
+        impossible: bool (detail cells,), those that are 0 in every area; None where there are none.
+        wanted: per level of areas, the marginals whose least-squares estimates are returned.
+        pooled: whether cells learn from each other what is expected of them.
+        threads: how many; None takes one per processor. The result does not depend on it.
+        progress: is told what begins.
+
+    Returns:
+        The integers, and what is known of their errors. What a marginal, or an area of a higher level, has is their
+        sum. What is measured neither in an area nor below it follows its parent's share.
+
+    Raises:
+        ValueError: for levels that do not fit together, values or totals that are too large to add up, or a variance
+            outside 1e-50 … 1e50.
+    """
+    exact = _check(detail, families, measured, totals)
+    zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
+    problem = _Problem(detail, families, measured, exact, zero, pooled, threads, progress or (lambda stage: None))
+    return problem.solved([tuple(each) for each in wanted or [()] * len(measured)])
+
+
+def _check(
+    detail: Detail,
+    families: Sequence[IntArray],
+    measured: Sequence[Sequence[NoisyTable]],
+    totals: tuple[int, IntArray] | None,
+) -> list[IntArray]:
+    """The exact totals of every level from the root to the one that they are given for."""
+    if len(measured) != len(families) + 1:
+        raise ValueError(f"measured has {len(measured)} levels; families needs {len(families) + 1}")
+    areas = [1]
+    for i, family in enumerate(families):
+        first = check_offsets(f"families[{i}]", family, "the next level", int(family[-1]) if len(family) else 0)
+        if len(first) != areas[-1] + 1 or (np.diff(first) < 1).any():
+            raise ValueError(f"families[{i}] must give each of {areas[-1]} areas a child at least")
+        areas.append(int(first[-1]))
+    for i, level in enumerate(measured):
+        for each in level:
+            name = f"measured[{i}], marginal {each.marginal}"
+            if each.marginal not in detail.components:
+                raise ValueError(f"{name}: must have a level of each of {len(detail.groups)} attributes")
+            if each.values.shape != (areas[i], detail.size(each.marginal)):
+                wanted = (areas[i], detail.size(each.marginal))
+                raise ValueError(f"{name}: values of shape {each.values.shape} must have the shape {wanted}")
+            if not np.issubdtype(each.values.dtype, np.integer):
+                raise ValueError(f"{name}: values of type {each.values.dtype} must be integers")
+            if not VARIANCES[0] <= each.variance <= VARIANCES[1]:
+                raise ValueError(f"{name}: variance={each.variance} must be a number from 1e-50 to 1e50")
+            if np.abs(each.values).sum(dtype=np.float64) >= MAX_SUM:
+                raise ValueError(f"{name}: values are too large to add up")
+    if totals is None:
+        return []
+    depth, given = totals
+    if not 0 <= depth < len(areas) or np.shape(given) != (areas[depth],):
+        raise ValueError(f"totals must be a level, 0 … {len(areas) - 1}, and one number for each of its areas")
+    exact = [np.asarray(given, dtype=np.int64)]
+    if exact[0].min() < 0 or float(exact[0].sum(dtype=np.float64)) >= MAX_EXACT:
+        raise ValueError("totals must be 0 or more, and add up to less than 2^53")
+    for family in reversed(families[:depth]):
+        exact.insert(0, np.add.reduceat(exact[0], family[:-1]))
+    return exact
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What all steps need; see `fit`. `exact` has the totals of every level that has exact ones."""
+
+    detail: Detail
+    families: Sequence[IntArray]
+    measured: Sequence[Sequence[NoisyTable]]
+    exact: list[IntArray]
+    zero: BoolArray
+    pooled: bool
+    threads: int | None
+    progress: Callable[[str], None]
+
+    def solved(self, wanted: Sequence[Sequence[Marginal]]) -> TableFit:
+        self.progress("combining the noisy tables")
+        levels = upward(
+            self.detail,
+            self.families,
+            self.measured,
+            [self._chunks(depth, self.detail.cells) for depth in range(len(self.families))],
+        )
+        lattices = [level.lattice for level in levels]
+        exactly = self._deviations(lattices)
+        deviations = [np.maximum(each, LEAST_DEVIATION) for each in exactly]
+        sums = [wanted_sums(lattice, each) for lattice, each in zip(lattices, exactly, strict=True)]
+        estimates: dict[Table, FloatArray] = {}
+        decided = decided_tables(
+            levels, self.families, sums, exactly, LEAST_DEVIATION, self.exact, self.zero, wanted, estimates,
+            pooled=self.pooled, threads=self.threads, progress=self.progress,
+        )  # fmt: skip
+        targets = [each.tables for each in decided]
+        if self.pooled:
+            deviations = [
+                np.maximum(_typical(lattice, each.errors), LEAST_DEVIATION)
+                for lattice, each in zip(lattices, decided, strict=True)
+            ]
+        self.progress("fitting the detail")
+        slack = [each.most() for each in sums]
+        detail = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
+        self.progress("rounding")
+        work = Rounding(
+            self.detail, self.families, lattices, deviations, detail, self.exact, self.threads, self.progress
+        )
+        own = work.own_details(self.zero)
+        rounding: dict[Table, float] = {}
+        misses: dict[Table, float] = {}
+        typical: dict[Table, FloatArray] = {}
+        for depth, lattice in enumerate(lattices):
+            for k, marginal in enumerate(lattice.known):
+                published, real = (lattice.detail.summed(x, marginal) for x in (own[depth], detail[depth]))
+                target, std_dev = targets[depth][:, lattice.places[marginal]], float(exactly[depth][k])
+                added = _excess(published, real, RESTORED if std_dev > EXACT else 1.0)
+                if added > NEGLIGIBLE * std_dev**2:
+                    rounding[depth, marginal] = float(np.sqrt(added))
+                miss = np.sqrt(max(_excess(published, target, 1.0), 0.0))
+                misses[depth, marginal] = float(miss / max(std_dev, LEAST_MISS))
+                if marginal in wanted[depth]:
+                    errors = np.maximum(decided[depth].errors[:, lattice.places[marginal]], (real - target) ** 2)
+                    own_estimate = estimates[depth, marginal]
+                    typical[depth, marginal] = _expected_errors(published, real, errors, own_estimate, std_dev)
+        return TableFit(work.dealt(own), estimates, misses, rounding, typical)
+
+    def _chunks(self, depth: int, width: int) -> list[slice]:
+        """Slices of the areas of a level whose children have a limited number of cells."""
+        return list(chunks(np.diff(self.families[depth]) * width, CELLS_AT_ONCE))
+
+    def _deviations(self, lattices: Sequence[Lattice]) -> list[FloatArray]:
+        """Per level, the standard deviation of a cell of each known table: (K,)."""
+        areas = [1, *(int(family[-1]) for family in self.families)]
+        precisions = [{each.marginal: 1 / each.variance for each in level} for level in self.measured]
+        places = [(depth, marginal) for depth, lattice in enumerate(lattices) for marginal in lattice.known]
+        exact = len(self.exact) - 1 if self.exact else None
+        found = expected_std_devs(self.detail, areas, precisions, places, public_totals_level=exact)
+        return [
+            np.minimum([found[depth, marginal] for marginal in lattice.known], 1e30)
+            for depth, lattice in enumerate(lattices)
+        ]
+
+
+def _typical(lattice: Lattice, errors: FloatArray) -> FloatArray:
+    """The root mean square error of a cell of each table: (K,)."""
+    return np.sqrt([errors[:, lattice.places[marginal]].mean() for marginal in lattice.known])
+
+
+def _expected_errors(
+    published: NumberArray, real: NumberArray, variances: FloatArray, estimates: FloatArray, std_dev: float
+) -> FloatArray:
+    """The root mean square error that is expected of each integer, (areas, cells); see `BELIEVED`.
+
+    Args:
+        published: the integers.
+        real: the real numbers that they are rounded from.
+        variances: of the errors of these.
+        estimates: the least-squares estimates.
+        std_dev: of these.
+    """
+    found = np.sqrt(variances + (published - real) ** 2)
+    if std_dev <= LEAST_DEVIATION:  # else the noise is too large to tell integers apart
+        expected_errors(np.ascontiguousarray(real, dtype=np.float64), variances, published.astype(np.int64), found)
+    off = np.abs(published - estimates) - BELIEVED * std_dev
+    return np.asarray(np.where(published > 0, np.maximum(found, off), found))
+
+
+def _excess(published: NumberArray, real: NumberArray, part: float) -> float:
+    """The mean square of what numbers differ by from real ones, less a part of that of the nearest integers."""
+    off, nearest = np.asarray(published - real, dtype=np.float64), np.asarray(np.rint(real) - real, dtype=np.float64)
+    off *= off
+    nearest *= nearest
+    return float(off.sum() - part * nearest.sum()) / off.size

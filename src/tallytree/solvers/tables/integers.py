@@ -1,0 +1,239 @@
+"""Integers ≥ 0 for all areas of a tree, which meet known tables where that is a chain of flows.
+
+Beside a real table that has integer row and column sums there is always an integer one with these sums (controlled
+rounding, Cox and Ernst 1982). So no step sets more than two kinds of sums:
+
+1. From the root down, the finest known tables of every area, one after the other. A table adds up to the parent's, and
+   agrees with those before it in what they share.
+2. From the finest areas up, one detail of every area that has all these tables: they are crossed, one after the other.
+   The areas above begin with the sums of their children.
+3. From the root down, what a level does not tell apart is divided among the children (`rounding.deal`).
+
+For this a table may share with all before it no more than with one of them. Such an order exists where the tables form
+no cycle (acyclic hypergraphs, Beeri et al. 1983). In a cycle, such as a × b, b × c and a × c, it is NP-hard to decide
+whether integers exist. Then, and where a detail is known itself, the detail of each level is rounded as one table, from
+the root down: it adds up to the parent's, and its marginals stay near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import cast
+
+import numpy as np
+
+from tallytree.solvers.tables.lattice import Lattice
+from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.solvers.tables.rounding import SWEEPS, deal_families, round_families, round_root
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
+from tallytree.support.threads import side_by_side
+
+CELLS_AT_ONCE = 2**21
+"""Cells of the areas that a thread works on at once. One family is never divided."""
+LEAST_WEIGHT = 0.002
+"""What a deviation of the least accurate table costs in rounding, beside one of the most accurate."""
+
+
+def rounding_orders(lattices: Sequence[Lattice], zero: BoolArray) -> list[tuple[Marginal, ...]]:
+    """Per level, the tables that are rounded, in their order; of all levels the own detail where one has no order."""
+    found = [_order(*each, zero) for each in zip(lattices, [*lattices[1:], None], strict=True)]
+    return [each if all(found) else (own.finest,) for each, own in zip(found, lattices, strict=True)]
+
+
+def unmet_levels(detail: Detail, measured: Sequence[Iterable[Marginal]], zero: BoolArray) -> list[bool]:
+    """Whether rounding may miss the measured tables of each level, even without noise."""
+    lattices: list[Lattice] = []
+    for level in reversed(measured):
+        lattices.insert(0, Lattice.below(detail, [*level, *(lattices[0].known if lattices else ())]))
+    lattices[0] = replace(lattices[0], finest=detail.finest)
+    orders = rounding_orders(lattices, zero)
+    return [own.finest in each and own.finest not in own.known for own, each in zip(lattices, orders, strict=True)]
+
+
+def _order(own: Lattice, below: Lattice | None, zero: BoolArray) -> tuple[Marginal, ...]:
+    """The finest tables of a level, such that each can be crossed with those before it and with the detail below.
+
+    Empty where there is no such order, or where cells are 0 that no table shows to be.
+    """
+    left = [t for t in own.known if sum(_join(t, each) == each for each in own.known) == 1]
+    apart = [own.whole.holds_all(zero, t)[own.detail.cell_of(t)] for t in left]
+    if not np.array_equal(np.any(apart, axis=0), own.whole.holds_all(zero, own.finest)):
+        return ()
+    total = (0,) * len(own.finest)
+    agreed = {total} if below is None else set(below.known)
+    done = [total] if len(left) > 1 else []
+    while left:
+        before = reduce(_join, done, total)
+        there = before if below is None else _join(before, below.finest)
+        fit = [t for t in left if _shared(t, before, done, {total}) and _shared(t, there, done, agreed)]
+        if not fit:
+            return ()
+        done.append(max(fit, key=lambda t: (sum(_meet(t, there)), t)))
+        left.remove(done[-1])
+    return tuple(done)
+
+
+def _shared(table: Marginal, there: Marginal, done: Sequence[Marginal], agreed: set[Marginal]) -> bool:
+    """Whether what a table shares with a detail is agreed on, or a part of a table that is done."""
+    shared = _meet(table, there)
+    return shared in agreed or any(_join(shared, each) == each for each in done)
+
+
+def _join(one: Marginal, other: Marginal) -> Marginal:
+    """The coarsest marginal that tells apart what either does."""
+    return tuple(map(max, one, other))
+
+
+def _meet(one: Marginal, other: Marginal) -> Marginal:
+    """The finest marginal that is a sum of both."""
+    return tuple(map(min, one, other))
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """What all steps need; `real` is the real detail of each level, the others are as in `fit`."""
+
+    detail: Detail
+    families: Sequence[IntArray]
+    lattices: Sequence[Lattice]
+    deviations: Sequence[FloatArray]
+    real: Sequence[FloatArray]
+    exact: Sequence[IntArray]
+    threads: int | None
+    progress: Callable[[str], None]
+
+    def own_details(self, zero: BoolArray) -> list[IntArray]:
+        """Steps 1 and 2: the integers of every level's own detail, (areas, cells of it)."""
+        orders = rounding_orders(self.lattices, zero)
+        tables: list[dict[Marginal, IntArray]] = []
+        for depth, order in enumerate(orders):
+            tables.append({})
+            for table in order:
+                self._round(depth, table, tables)
+            if depth:
+                self.progress(f"rounded level {depth}: {len(self.real[depth]):,} areas")
+        found: list[IntArray] = []
+        for depth in range(len(orders) - 1, -1, -1):
+            table = orders[depth][:2][-1]  # a total is in the next table
+            values = tables[depth][table]
+            if found and table != self.lattices[depth].finest:
+                table = self.lattices[depth + 1].finest
+                values = np.add.reduceat(found[0], self.families[depth][:-1], dtype=values.dtype)
+            for other in (*orders[depth], self.lattices[depth].finest):
+                if _join(table, other) != table:
+                    values = self._crossed(depth, table, values, other, tables[depth].get(other))
+                    table = _join(table, other)
+            found.insert(0, values)
+        return found
+
+    def dealt(self, own: Sequence[IntArray]) -> IntArray:
+        """Step 3: the integers of the finest areas in all attributes, (areas, detail cells)."""
+        values = own[0]
+        for depth in range(1, len(own)):
+            whole = self.lattices[depth].finest == self.detail.finest
+            values = own[depth] if whole else self._dealt(depth, values, own[depth])
+        return values
+
+    def _dealt(self, depth: int, parents: IntArray, own: IntArray) -> IntArray:
+        family, coarse = self.families[depth - 1], self.detail.cell_of(self.lattices[depth].finest)
+        order = np.argsort(coarse, kind="stable")
+        starts = np.searchsorted(coarse[order], np.arange(own.shape[1] + 1))
+        values = np.empty((len(own), self.detail.cells), dtype=parents.dtype)
+
+        def work(part: slice) -> None:
+            begins, children = _own(family, part)
+            deal_families(begins, starts, order, parents[part], own[children], values[children])
+
+        self._each(work, np.diff(family) * self.detail.cells)
+        return values
+
+    def _round(self, depth: int, table: Marginal, tables: Sequence[dict[Marginal, IntArray]]) -> None:
+        """Round a table of all areas of a level, such that it agrees with those that are rounded already."""
+        lattice, done = self.lattices[depth], tables[depth]
+        among = lattice if table == lattice.finest else Lattice.below(self.detail, [table])
+        place, weight = _counted(among, self.deviations[depth][lattice.embedded(among)[0]])
+        x = np.ascontiguousarray(lattice.detail.summed(self.real[depth], table), dtype=np.float64)
+        shared = _meet(table, reduce(_join, done, (0,) * len(table)))
+        group = self.detail.cell_of(shared, within=table)
+        sums = np.empty((len(x), 0), dtype=np.int64)
+        if done:
+            other = next(each for each in done if _join(each, shared) == each)
+            sums = self.detail.summed(done[other], shared, within=other).astype(np.int64)
+        elif depth < len(self.exact):
+            sums = self.exact[depth][:, None]
+        if depth == 0:
+            values = np.empty(x.shape, dtype=np.int64)
+            round_root(place, weight, group, sums[0], x[0], SWEEPS, values[0])
+            done[table] = cast(IntArray, values.astype(np.int32)) if values.sum() < 2**31 else values
+            return
+        above, family = tables[depth - 1], self.families[depth - 1]
+        other = next(each for each in above if _join(each, table) == each)
+        columns = self.detail.summed(above[other], table, within=other).astype(np.int64)
+        done[table] = found = np.empty(x.shape, dtype=above[other].dtype)
+
+        def work(part: slice) -> None:
+            begins, children = _own(family, part)
+            round_families(
+                place, weight, begins, columns[part], group, sums[children], x[children], SWEEPS, found[children]
+            )
+
+        self._each(work, np.diff(family) * x.shape[1])
+
+    def _each(self, work: Callable[[slice], None], sizes: IntArray) -> None:
+        for _ in side_by_side(work, chunks(sizes, CELLS_AT_ONCE), threads=self.threads):
+            pass
+
+    def _crossed(
+        self, depth: int, table: Marginal, values: IntArray, other: Marginal, sums: IntArray | None
+    ) -> IntArray:
+        """Integers that add up to a table, `values`, and to another one, `sums`, which agree; None: to the first alone.
+
+        The cells with one value of what the tables share are a matrix, with the cells of the first as columns and those
+        of the second as rows. Matrices of the same shape are worked on together.
+        """
+        finest, detail = _join(table, other), self.detail
+        x = self.lattices[depth].detail.summed(self.real[depth], finest)
+        shared = detail.cell_of(_meet(table, other), within=finest)
+        column, row = detail.cell_of(table, within=finest), detail.cell_of(other, within=finest)
+        order = np.lexsort((column, row, shared))
+        begins = np.flatnonzero(np.diff(shared[order], prepend=-1))
+        sizes = np.diff(begins, append=len(order))
+        rows = np.add.reduceat(np.diff(row[order], prepend=-1) != 0, begins, dtype=np.int64)
+        shapes = [(int(m), int(n)) for m, n in np.unique(np.stack([rows, sizes // rows], axis=1), axis=0)]
+        found = np.empty(x.shape, dtype=values.dtype)
+
+        def work(part: slice) -> None:
+            for m, n in shapes:
+                cells = order[begins[(rows == m) & (sizes == m * n)][:, None] + np.arange(m * n)].reshape(-1, m, n)
+                real = np.ascontiguousarray(x[part][:, cells], dtype=np.float64).reshape(-1, n)
+                own = np.empty(real.shape, dtype=values.dtype)
+                columns = values[part][:, column[cells[:, 0]]].reshape(-1, n).astype(np.int64, order="C")
+                own_sums = np.empty((len(real), 0)) if sums is None else sums[part][:, row[cells[:, :, 0]]]
+                of_rows = own_sums.reshape(len(real), int(sums is not None)).astype(np.int64, order="C")
+                places, begin = np.arange(n), np.arange(len(columns) + 1) * m
+                round_families(places[None, :], np.ones(1), begin, columns, 0 * places, of_rows, real, 0, own)
+                found[part, cells] = own.reshape(-1, *cells.shape)
+
+        self._each(work, np.full(len(x), x.shape[1]))
+        return found
+
+
+def _own(family: IntArray, part: slice) -> tuple[IntArray, slice]:
+    """Where the children of some areas begin, counted from the first, and the children."""
+    begins = family[part.start : part.stop + 1]
+    return begins - begins[0], slice(int(begins[0]), int(begins[-1]))
+
+
+def _counted(lattice: Lattice, deviations: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Where each cell of a level's detail is counted, and what a deviation there costs: see `round_family`.
+
+    A marginal costs the more, the more accurate it is. The detail itself, where nothing measured it, costs little.
+    """
+    place = lattice.rows.place
+    weight = np.maximum(deviations.min() / deviations, LEAST_WEIGHT)
+    if lattice.finest in lattice.places:
+        return place, weight
+    own = int(lattice.rows.begin[-1]) + np.arange(place.shape[1])
+    return np.concatenate([place, own[None, :]]), np.append(weight, LEAST_WEIGHT)

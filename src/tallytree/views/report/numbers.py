@@ -1,0 +1,198 @@
+"""Which pictures show the published numbers of a release, by its statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from tallytree.hierarchy import Hierarchy
+from tallytree.release.counted_unit import counted_noun
+from tallytree.release.intervals import LevelErrors, with_intervals
+from tallytree.release.view.release_view import PublishedTable, ReleaseView, path_columns
+from tallytree.release.view.sides import node_numbers
+from tallytree.views.boundaries import Boundaries
+from tallytree.views.report.pictures import (
+    MOST_SIDE,
+    Picture,
+    bars_picture,
+    flow_map_picture,
+    flow_sides,
+    flows_picture,
+    map_picture,
+    matrix_picture,
+    short_labels,
+    side_size,
+    tree_picture,
+    unit_of,
+)
+from tallytree.views.report.pyramids import column_groups, pyramid_picture, pyramid_sides
+from tallytree.views.report.reading import ALPHA, has_groups, is_small, root_labels, small_table
+from tallytree.views.report.size_pictures import cumulative_picture, sizes_picture
+from tallytree.views.report.wording import name
+
+MOST_BINS = 60
+MOST_FLOWS = 2_000_000
+"""Larger levels are not drawn on a map."""
+MOST_AREAS = 4_000
+"""Levels with more areas are not drawn on a map."""
+MOST_TABLES = 8
+"""How many tables are drawn."""
+
+
+def number_pictures(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+    """The pictures of a release, the most telling first."""
+    statistic = view.statistic
+    boundaries = {level: shapes for level, shapes in boundaries.items() if len(shapes.frame) <= MOST_AREAS}
+    if statistic == "contributions":
+        return [people_picture(view.whole(view.levels[0]))]
+    if statistic == "tables":
+        return _tables(view, boundaries)
+    if statistic != "group_sizes" and not isinstance(view.tree, Hierarchy):
+        return _flows(view, boundaries)
+    found: list[Picture] = []
+    tree = tree_picture(view)
+    if isinstance(view.tree, Hierarchy):
+        finest = [level for level in view.levels if level in boundaries][-1:]
+        found = [_map(view, level, boundaries[level]) for level in finest]
+    if statistic == "group_sizes":
+        last = [tree] if tree is not None else []  # its numbers of groups may be public
+        if not has_groups(view):
+            return [*found, *last]
+        root, labels = view.levels[0], root_labels(view)
+        return [sizes_picture(view, root, labels), cumulative_picture(view, root, labels), *found, *last]
+    found += [tree] if tree is not None else []
+    level = _first_with_several(view)
+    if level is not None:
+        table = small_table(view, level)
+        found.append(bars_picture(table, "count", unit_of(view), f"{_many(view)} by {name(level)}"))
+    return found
+
+
+def _many(view: ReleaseView) -> str:
+    """What is counted, as a title begins."""
+    noun = counted_noun(view.statement)
+    return noun[0].upper() + noun[1:]
+
+
+def _first_with_several(view: ReleaseView) -> str | None:
+    """The first level with more than one number, if it is small."""
+    return next(
+        (level for level in view.levels if view.rows(level) > 1 and is_small(view, level)),
+        None,
+    )
+
+
+def people_picture(table: pa.Table) -> Picture:
+    """People by their number of records, with noise."""
+    labels = [
+        f"{first:,}" if first == last else f"{first:,} to {last:,}"
+        for first, last in zip(
+            table.column("records_from").to_pylist(), table.column("records_to").to_pylist(), strict=True
+        )
+    ]
+    known = with_intervals(table, ALPHA, LevelErrors())
+    shown = pa.table({"records": labels, **{name: known.column(name) for name in ("people", "ci_lower", "ci_upper")}})
+    title = "People by their number of records (the last bin also has more)"
+    return bars_picture(shown, "people", "people", title, MOST_BINS)
+
+
+def _flows(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+    found: list[Picture | None] = [flows_picture(view)]
+    if view.statistic == "flows":
+        found += [_flow_map(view, shapes) for shapes in boundaries.values()][:2]
+        pairs = [level for level in view.levels if is_small(view, level) and all(flow_sides(view, level))]
+    else:
+        pairs = [level for level in view.levels if is_small(view, level) and view.rows(level) > 1]
+    if pairs:
+        unit = unit_of(view)
+        title = "The largest flows" if view.statistic == "flows" else "The largest numbers"
+        found.append(bars_picture(_ways(view, pairs[-1]), "count", unit, f"{title}, at {name(pairs[-1])}"))
+    return [each for each in found if each is not None]
+
+
+def _ways(view: ReleaseView, level: str) -> pa.Table:
+    """A small level with one column for the path: of flows, from where to where by the sides' own labels."""
+    table = small_table(view, level)
+    if view.statistic != "flows":
+        return table
+    return _cells(table, flow_sides(view, level), " → ")
+
+
+def _cells(table: pa.Table, groups: Sequence[Sequence[str]], between: str = ", ") -> pa.Table:
+    """A small table with one column in place of its path: the own labels of every side or attribute."""
+    parts = [short_labels(table, columns) for columns in groups]
+    labels = [between.join(each) for each in zip(*parts, strict=True)]
+    numbers = table.select([each for each in table.column_names if each not in path_columns(table)])
+    return numbers.add_column(0, "cell", pa.array(labels, pa.string()))
+
+
+def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+    found: list[Picture] = []
+    mapped = False  # one map, of the table that comes first
+    for published in _most_telling_first(view):
+        level = published.level
+        if len(found) >= MOST_TABLES or not is_small(view, level) or view.rows(level) < 2:
+            continue
+        table = small_table(view, level)
+        groups = column_groups(view, path_columns(table))
+        sides = pyramid_sides(view, groups)
+        if sides is not None:
+            found.append(pyramid_picture(view, table, groups, sides))
+            continue
+        title = f"{_many(view)} by {' and '.join(name(side[-1]) for side in groups)}"
+        side = next(each for each in view.sides if groups[0][-1] in each.columns)
+        shapes = boundaries.get(side.hierarchy.levels[side.depth(len(groups[0]))])
+        if shapes and shapes.fits(side.hierarchy) and len(groups) == 1 and not mapped:
+            mapped = True
+            nodes = side.nodes([table.column(column) for column in groups[0]], table.num_rows)
+            found.append(map_picture(shapes, table, nodes, "count", unit_of(view)))
+        if len(groups) == 2 and all(side_size(view, side) <= MOST_SIDE for side in groups):
+            found.append(matrix_picture(view, table, groups[0], groups[1], title))
+        else:
+            found.append(bars_picture(_cells(table, groups), "count", unit_of(view), title))
+    return found
+
+
+def _most_telling_first(view: ReleaseView) -> list[PublishedTable]:
+    """The tables, those that are drawn as a pyramid or on a map first; small ones by area before the others."""
+
+    def order(table: PublishedTable) -> tuple[int, int]:
+        groups = column_groups(view, view.paths(table.level))
+        return (0 if pyramid_sides(view, groups) is not None else 1, len(groups))
+
+    return sorted(view.tables, key=order)
+
+
+def _map(view: ReleaseView, level: str, shapes: Boundaries) -> Picture:
+    """A map of counts, or of groups of all sizes."""
+    table = view.whole(level)
+    nodes = node_numbers(view.cells, view.levels.index(level), table, table.num_rows)
+    return map_picture(shapes, table, nodes, view.number, unit_of(view))
+
+
+def _flow_map(view: ReleaseView, shapes: Boundaries) -> Picture | None:
+    """The largest flows between areas of a level that both sides have; None where the release has no such level."""
+    for level in view.levels:
+        sides = flow_sides(view, level)
+        reached = [
+            side.hierarchy.levels[side.depth(len(columns))] == shapes.level and shapes.fits(side.hierarchy)
+            for columns, side in zip(sides, view.sides, strict=True)
+        ]
+        if not all(reached) or view.rows(level) > MOST_FLOWS:
+            continue
+        table = view.whole(level)
+        nodes = [
+            side.nodes([table.column(column) for column in columns], table.num_rows)
+            for columns, side in zip(sides, view.sides, strict=True)
+        ]
+        counts = table.column("count").to_numpy()
+        largest = (-counts).argsort(kind="stable")
+        largest = largest[(nodes[0][largest] >= 0) & (nodes[1][largest] >= 0)][:2_000]  # others are not listed
+        return flow_map_picture(
+            shapes,
+            [{"origin": int(nodes[0][row]), "destination": int(nodes[1][row]), "value": float(counts[row])}
+             for row in largest],
+            unit_of(view),
+        )  # fmt: skip
+    return None
