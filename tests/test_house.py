@@ -75,7 +75,7 @@ def test_ways_around_the_contracts_are_seen(source, found):
     assert (bool(AROUND_THE_CONTRACTS & set(imported(tree))) or uses_loaded_modules(tree)) == found
 
 
-@pytest.mark.parametrize("folder", ["counts", "sizes", "_solvers"])
+@pytest.mark.parametrize("folder", ["counts", "sizes", "solvers"])
 def test_no_mechanism_or_solver_gets_around_the_import_contracts(folder):
     modules = parsed(SOURCE / folder)
     assert modules
@@ -91,7 +91,7 @@ def test_no_mechanism_or_solver_gets_around_the_import_contracts(folder):
 def test_the_papers_solver_packages_are_imported_only_beside_the_papers_solvers():
     users = [path for path, tree in parsed(SOURCE).items() if SOLVER_PACKAGES & set(imported(tree))]
     assert users
-    assert named(path for path in users if SOURCE / "_solvers" / "papers" not in path.parents) == []
+    assert named(path for path in users if SOURCE / "solvers" / "papers" not in path.parents) == []
 
 
 @pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["source", "tests"])
@@ -100,17 +100,20 @@ def test_no_file_is_longer_than_can_be_read_at_once(folder):
     assert named(path for path, number in lines.items() if number > MAX_LINES) == []
 
 
-def test_the_contracts_that_list_private_modules_list_all_of_them():
+def rooms(folder):
+    names = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return {name for name in names if not name.startswith("__")}
+
+
+def test_what_is_public_is_listed_and_the_contracts_list_all_that_is_private():
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     named = {each["name"].split(" ")[1]: each for each in contracts["contracts"]}
-    lab, door = named["lab"], named["door:"]
-    for listed, folder, private in (
-        (lab["forbidden_modules"], SOURCE, "_"),
-        (door["protected_modules"], SOURCE / "_private", ""),
-    ):
-        names = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-        there = {name for name in names if name.startswith(private) and not name.startswith("__")}
-        assert {name.rsplit(".", 1)[1] for name in listed} == there
+    page = (REPOSITORY / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
+    listed = re.findall(r"`tallytree\.(\w+)", page.split("## Public modules")[1].split("\n## ")[0])
+    private = {name.rsplit(".", 1)[1] for name in named["lab"]["forbidden_modules"]}
+    assert set(listed) | private == rooms(SOURCE)
+    assert set(listed) & private == {"private", "solvers"}  # of which single modules are public
+    assert {name.rsplit(".", 1)[1] for name in named["door:"]["protected_modules"]} == rooms(SOURCE / "private")
 
 
 @pytest.mark.slow
@@ -128,15 +131,13 @@ def test_a_class_name_has_one_meaning():
 
 
 def test_tests_mirror_the_layout():
-    """`tests/run` has the tests of the private package `run`."""
+    """`tests/run` has the tests of the package `run`."""
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
     assert len(folders) > 10
     assert {
         str(folder)
         for folder in folders
-        if folder.parts
-        and folder.parts[0] not in WITHOUT_A_PACKAGE
-        and not any((SOURCE / name / "__init__.py").exists() for name in (f"{folder}", f"_{folder}"))
+        if folder.parts and folder.parts[0] not in WITHOUT_A_PACKAGE and not (SOURCE / folder / "__init__.py").exists()
     } == set()
 
 

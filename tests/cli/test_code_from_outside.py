@@ -13,6 +13,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.cli.failures import ExitCode
+from tallytree.kinds import foreign
 from tallytree.spec import load_spec
 
 HELPERS = Path(__file__).parents[1] / "helpers"
@@ -67,7 +68,7 @@ def entry_points(monkeypatch):
 
     def install(*pairs):
         points = [Point(*pair) for pair in pairs]
-        monkeypatch.setattr(_foreign, "entry_points", lambda *, group: points if group == _foreign.GROUP else [])
+        monkeypatch.setattr(foreign, "entry_points", lambda *, group: points if group == foreign.GROUP else [])
 
     return install
 
@@ -217,7 +218,8 @@ def test_an_entry_point_that_is_really_installed_is_found(tmp_path):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: uniform\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[tallytree.mechanisms]\nuniform-below = helpers.foreign:UniformBelow\n")
     script = (
-        "from tallytree.kinds.foreign import installed, installed_class; from tallytree.mechanisms import CountsMechanism\n"
+        "from tallytree.kinds.foreign import installed, installed_class\n"
+        "from tallytree.mechanisms import CountsMechanism\n"
         "print(installed(), installed_class('uniform-below', CountsMechanism).__name__)"
     )
     paths = os.pathsep.join([str(tmp_path), str(HELPERS.parent), *filter(None, [os.environ.get("PYTHONPATH")])])

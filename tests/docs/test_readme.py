@@ -38,7 +38,7 @@ def clone(tmp_path_factory):
         if (REPOSITORY / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, target / name)
-    compiled = Path("src", "tallytree", "_compute", "compiled")
+    compiled = Path("src", "tallytree", "support", "compiled")
     if (REPOSITORY / compiled).is_dir():  # by `make test`; to compile the same once more takes minutes
         shutil.copytree(REPOSITORY / compiled, target / compiled)
     return target

@@ -25,7 +25,8 @@ from select import select
 TESTS = Path(__file__).resolve().parents[1]
 LOADED = (
     "altair", "dp_accounting.pld.privacy_loss_distribution", "duckdb", "jinja2", "pyarrow.dataset", "pyarrow.parquet",
-    "rich.console", "scipy.special", "tallytree.views.export.exporting", "tallytree.views.report.page", "tallytree.spec", "yaml",
+    "rich.console", "scipy.special", "tallytree.spec", "tallytree.views.export.exporting",
+    "tallytree.views.report.page", "yaml",
 )  # fmt: skip
 PROGRAM = """\
 #!{python} -IS

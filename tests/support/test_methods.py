@@ -61,5 +61,5 @@ def test_a_method_works_in_a_process_that_has_imported_nothing_else(name, start,
 def test_importing_the_package_imports_neither_releases_nor_what_is_made_of_them():
     program = "import sys, tallytree; print([n for n in sys.modules if n.startswith('tallytree.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['tallytree.support.methods']"
-    assert "_methods" not in dir(tt)
+    assert done.stdout.strip() == "['tallytree.support', 'tallytree.support.methods']"
+    assert "support" not in dir(tt)

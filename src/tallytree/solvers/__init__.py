@@ -1,4 +1,4 @@
-"""Optimisation problems on plain arrays, for other programs: a module each. They know nothing of privacy.
+"""Optimisation problems on plain arrays. They know nothing of privacy.
 
-How they are solved is in `tallytree.solvers`.
+`isotonic`, `simplex`, `tree` and `matching` are for other programs, a problem each; all else is private.
 """

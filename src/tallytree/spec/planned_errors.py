@@ -1,4 +1,4 @@
-"""`plan`: the expected error of every level and the risk of a spec; what it computes is in `numbers.accuracy.error_plan`.
+"""`plan`: the expected error of every level and the risk of a spec; see `numbers.accuracy.error_plan`.
 
 Nothing private is opened, nothing is drawn from a release's key, and nothing is spent.
 """

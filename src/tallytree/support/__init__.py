@@ -1,1 +1,1 @@
-"""Small helpers that every floor uses: flat arrays, compiled kernels, threads."""
+"""What every floor uses: flat arrays, compiled kernels, threads, files, checks of arguments, progress and the log."""

@@ -30,11 +30,11 @@ FEATURES = (
 BASELINE = {"NUMBA_CPU_NAME": PROCESSOR, "NUMBA_CPU_FEATURES": ",".join(f"+{each}" for each in FEATURES)}
 """The environment in which numba compiles for every processor of that kind, whatever the one that it runs on."""
 
-WIDE = Path("_private", "noise")
+WIDE = Path("private", "noise")
 """The package whose kernels run over whole vectors of words."""
 
 PACKAGE = Path(__file__).parents[1]
-COMPILED = PACKAGE / "_compute" / "compiled"
+COMPILED = PACKAGE / "support" / "compiled"
 """In it a folder for each environment that code was compiled for, and in that numba's cache files by package."""
 
 

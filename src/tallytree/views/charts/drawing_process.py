@@ -1,6 +1,7 @@
 """The program of the child process that draws: a request a line of standard input, an answer a line of standard output.
 
-It is run as a file, and imports nothing of tallytree, so that it starts at once. `tallytree.views.charts.drawing` starts it.
+It is run as a file, and imports nothing of tallytree, so that it starts at once.
+`tallytree.views.charts.drawing` starts it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What people look at, from published files: charts, the report, the explorer, files for other programs, maps."""
