@@ -152,9 +152,9 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
     off = typical_errors(taken, stated)
     shares = off / np.maximum(np.abs(taken.column(number_column(taken)).to_numpy()), 1e-9)
     near = off[(shares > STANDARD.with_care / 2) & (shares < STANDARD.with_care * 2)]  # errors grow with the numbers
-    least_usable = STANDARD.least_usable(float(np.median(near if len(near) else off)))
-    if about.get("table"):  # of tables errors differ by more than that
-        least_usable = None
+    least_usable = None  # of tables errors differ by more than one number says
+    if not about.get("table"):
+        least_usable = STANDARD.least_usable(float(np.median(near if len(near) else off)))
     return PublishedError(title, rows, least, float(np.median(off)), most, reach, noise, verdicts, least_usable)
 
 
