@@ -265,9 +265,9 @@ class _Children:
             costs = np.maximum(variances + held**2, firm)
             usual = np.add.reduceat(costs, family[:-1]) / np.diff(family)[:, None]
             costs = np.minimum(costs, MOST_VARIANCE * np.repeat(usual, np.diff(family), axis=0))
+            estimate, reach = self.tables[own, place].copy(), MOST_MOVED * self.std_devs[k]
             self._nearest(k, family, self.tables[own], mean.copy(), costs, above.tables[part], sums)
-            reach = MOST_MOVED * deviations[own, None]
-            ends = np.maximum(y[own] - reach, 0.0), np.maximum(y[own] + reach, 0.0)
+            ends = np.maximum(estimate - reach, 0.0), np.maximum(estimate + reach, 0.0)
             self._hold(k, family, own, ends, firm, mean, costs, above.tables[part], sums)
             off = self.tables[own, place] - found
             variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
