@@ -37,8 +37,9 @@ LEAST_VARIANCE, MOST_VARIANCE = 1e-4, 4.0
 than so many of its family do on average: an outlier, which others do not expect, would get nearly all of it."""
 LEAST_DEVIATION = 0.01
 """A standard deviation counts as this at least, where a cell is to be held firmly."""
-FAR = 0.5
-"""A cell that is so much further from its estimate than `MOST_MOVED` standard deviations is held there."""
+SURE, FAR = 5.0, 0.5
+"""A cell whose estimate has more than so many standard deviations is no noise. Where it lies by more than the second
+further off than `MOST_MOVED` of them, it is held there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +268,8 @@ class _Children:
             costs = np.minimum(costs, MOST_VARIANCE * np.repeat(usual, np.diff(family), axis=0))
             estimate, reach = self.tables[own, place].copy(), MOST_MOVED * self.std_devs[k]
             self._nearest(k, family, self.tables[own], mean.copy(), costs, above.tables[part], sums)
-            ends = np.maximum(estimate - reach, 0.0), np.maximum(estimate + reach, 0.0)
+            sure = estimate > SURE * self.std_devs[k]
+            ends = np.where(sure, estimate - reach, 0.0), np.where(sure, estimate + reach, np.inf)
             self._hold(k, family, own, ends, firm, mean, costs, above.tables[part], sums)
             off = self.tables[own, place] - found
             variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
