@@ -179,6 +179,6 @@ def sources_digest() -> str:
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         source = path.read_bytes()
-        if b"compute.kernels import" in source:
+        if b"support.kernels import" in source:
             digest.update(source)
     return digest.hexdigest()
