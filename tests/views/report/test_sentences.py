@@ -117,7 +117,7 @@ def below(made, kind, found, counted):
 
 def do_not_use(made, kind, found, counted):
     """Numbers far below the least usable one are marked, and those far above are not."""
-    level, least = level_of(made, found["level"]), value(found["least"])
+    level = level_of(made, found["level"])
     rows = made.release.table(level, alpha=0.1).to_pandas()
     if kind == "sizes":
         usable = rows["tail_count"] >= rows["tail_std_dev"] / STANDARD.with_care
@@ -126,6 +126,9 @@ def do_not_use(made, kind, found, counted):
     else:
         usable, numbers = rows["quality"].isin(["exact", "reliable", "with_care"]), rows["count"]
     assert abs(100 * (~usable).mean() - value(found["share"])) <= 1
+    if found["least"] is None:  # of tables
+        return
+    least = value(found["least"])
     clear = (numbers > 1.5 * least) | (numbers < least / 1.5)
     counted.add(f"those below about, {kind}", (usable == (numbers > least))[clear])
 
@@ -206,8 +209,8 @@ FIXED = (
 SENTENCES = {
     rf"(?P<number>{NUMBER}) {UNIT} ?(?P<error>.*)": total,
     rf"How many .* down to (?P<nodes>{NUMBER}) (?:pairs of )?areas at (?P<level>.+)\.": nodes,
-    r"At (?P<level>.+) do not use (?P<share>\d+) % of the numbers: those below about "
-    rf"(?P<least>{NUMBER}) {UNIT}\.": do_not_use,
+    r"At (?P<level>.+) do not use (?P<share>\d+) % of the numbers(?:: those below about "
+    rf"(?P<least>{NUMBER}) {UNIT})?\.": do_not_use,
     rf"How far off\? (?P<reach>exact|± {NUMBER}) ?{UNIT}?\. Nine in ten numbers(?: of a size or more)? at "
     r"(?P<level>.+) are within this of the truth\.": card,
     rf"How much is there\? (?P<numbers>{NUMBER}) numbers\. In \d (?:level|table)s\. .*": numbers_there,

@@ -199,7 +199,9 @@ def _level(key: object, laws: Mapping[str, LevelLaw]) -> str:
     parts: list[Any] = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple | list) else [None]
     if not all(isinstance(part, str) for part in parts):
         raise TypeError(f"target: {safe_text(key)} must be the name of a level, or several names for a table")
-    name = stored_level(",".join(parts) or TOTAL)
+    name = ",".join(parts) or TOTAL
+    if name not in laws:  # of tables, laws have the shown names
+        name = stored_level(name)
     if name not in laws:
         parts = sorted(part.strip() for part in name.split(",") if part.strip())
         name = next((each for each in laws if sorted(levels_of(each)) == parts), name)
