@@ -180,7 +180,7 @@ DEFAULT: dict[str, Any] = {"budget": PURE, "neighboring": "add_remove", "seed": 
 
 def _areas() -> Hierarchy:
     """An irregular tree of three levels: an only child, and families of 2 to 9."""
-    states = np.repeat([f"state {i}" for i in range(4)], [1, 2, 5, 9])
+    states = np.repeat([f"state {i}" for i in range(4)], [1, 2, 5, 36])
     counties = [f"county {i}" for i in range(len(states))]
     return Hierarchy.from_table(pa.table({"state": states, "county": counties}), ["state", "county"])
 
