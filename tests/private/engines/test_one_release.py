@@ -1,13 +1,21 @@
 """DuckDB is opened once a release, for its public table and its records, and is closed before noise is drawn."""
 
+import contextvars
+
 import duckdb
 import pyarrow as pa
 import pytest
 import yaml
 
 import tallytree as tt
+<<<<<<< HEAD
 from tallytree.private.engines import one_release
 from tallytree.private.noise.noise_source import KeyedNoise
+=======
+from tallytree._private.engines import one_release
+from tallytree._private.noise.noise_source import KeyedNoise
+from tallytree._run import SizesArguments, plan_group_sizes
+>>>>>>> c063e470 (The checker: sizes fitted level by level are compared with the loudest noise, and only an unlabelled row is the public total; a context that outlives a release keeps no DuckDB)
 from tallytree.spec import load_spec
 
 LEAVES = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})
@@ -120,3 +128,13 @@ def test_other_settings_have_a_duckdb_of_their_own_and_records_never_leave_one_o
     assert [is_closed(each) for each in opened] == [True, True, True]
     tt.engines.Local(threads=1).tabulate(GROUPS, public)
     assert is_closed(opened[-1])
+
+
+def test_a_context_that_outlives_its_release_leaves_nothing_open(opened, tmp_path):
+    with one_release():
+        context = contextvars.copy_context()
+    arguments = SizesArguments(PEOPLE, AREAS, ONE, public_groups=GROUPS, **SIZES)
+    context.run(lambda: plan_group_sizes(arguments))
+    assert len(opened) == 1
+    assert is_closed(opened[0])
+    assert [*tmp_path.iterdir()] == []

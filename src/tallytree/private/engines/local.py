@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -92,18 +92,26 @@ class Local:
 
         folder = None if self.temp_directory is None else os.fspath(self.temp_directory)
         settings = self.memory_limit, self.threads, folder
-        left_open = _left_open.get()
-        closing, connection = (left_open or {}).pop(settings, (ExitStack(), None))
+        release = _release.get()
+        closing, connection = release.left_open.pop(settings, (ExitStack(), None)) if release else (ExitStack(), None)
         with closing:
             connection = connection or closing.enter_context(duckdb_session.opened(*settings))
             with reading(connection.query_progress):
                 yield duckdb_session.DuckDBSession(connection, argument, folder)
-            if public and left_open is not None:
-                left_open[settings] = closing.pop_all(), connection
+            if public and release and not release.ended and settings not in release.left_open:
+                release.left_open[settings] = closing.pop_all(), connection
 
 
-_left_open: ContextVar[dict[Any, tuple[ExitStack, Any]] | None] = ContextVar("left open", default=None)
-"""DuckDB by its settings, with what closes it, within `one_release`; None outside."""
+@dataclass
+class _Release:
+    """A release that is at work: DuckDB by its settings, with what closes it."""
+
+    left_open: dict[Any, tuple[ExitStack, Any]] = field(default_factory=dict)
+    ended: bool = False  # a context that was copied meanwhile still names it
+
+
+_release: ContextVar[_Release | None] = ContextVar("release", default=None)
+"""None outside of `one_release`."""
 
 
 @contextmanager
@@ -112,13 +120,17 @@ def one_release() -> Iterator[None]:
 
     It is left open after a public table only, so no row of a record lies in a DuckDB that is not at work.
     """
-    token = _left_open.set({})
-    try:
-        yield
-    finally:
-        for closing, _ in (_left_open.get() or {}).values():
-            closing.close()
-        _left_open.reset(token)
+    release = _Release()
+    token = _release.set(release)
+    with ExitStack() as closings:
+        try:
+            yield
+        finally:
+            release.ended = True
+            _release.reset(token)
+            for closing, _ in release.left_open.values():
+                closings.push(closing)
+            release.left_open.clear()
 
 
 def _records(table: Any, request: Request[Found]) -> Records:
