@@ -8,14 +8,9 @@ import pytest
 import yaml
 
 import tallytree as tt
-<<<<<<< HEAD
 from tallytree.private.engines import one_release
 from tallytree.private.noise.noise_source import KeyedNoise
-=======
-from tallytree._private.engines import one_release
-from tallytree._private.noise.noise_source import KeyedNoise
-from tallytree._run import SizesArguments, plan_group_sizes
->>>>>>> c063e470 (The checker: sizes fitted level by level are compared with the loudest noise, and only an unlabelled row is the public total; a context that outlives a release keeps no DuckDB)
+from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.spec import load_spec
 
 LEAVES = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})
