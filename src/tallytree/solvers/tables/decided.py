@@ -37,9 +37,10 @@ LEAST_VARIANCE, MOST_VARIANCE = 1e-4, 4.0
 than so many of its family do on average: an outlier, which others do not expect, would get nearly all of it."""
 LEAST_DEVIATION = 0.01
 """A standard deviation counts as this at least, where a cell is to be held firmly."""
-SURE, FAR = 5.0, 0.5
-"""A cell whose estimate has more than so many standard deviations is no noise. Where it lies by more than the second
-further off than `MOST_MOVED` of them, it is held there."""
+SURE = 5.0
+"""An estimate of more than so many standard deviations is no noise. Its cell is held within `MOST_MOVED` of them."""
+FAR = 0.5
+"""A cell that lies outside by less than this is left there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,11 +267,9 @@ class _Children:
             costs = np.maximum(variances + held**2, firm)
             usual = np.add.reduceat(costs, family[:-1]) / np.diff(family)[:, None]
             costs = np.minimum(costs, MOST_VARIANCE * np.repeat(usual, np.diff(family), axis=0))
-            estimate, reach = self.tables[own, place].copy(), MOST_MOVED * self.std_devs[k]
+            estimate = self.tables[own, place].copy()
             self._nearest(k, family, self.tables[own], mean.copy(), costs, above.tables[part], sums)
-            sure = estimate > SURE * self.std_devs[k]
-            ends = np.where(sure, estimate - reach, 0.0), np.where(sure, estimate + reach, np.inf)
-            self._hold(k, family, own, ends, firm, mean, costs, above.tables[part], sums)
+            self._hold(k, family, own, estimate, firm, mean, costs, above.tables[part], sums)
             off = self.tables[own, place] - found
             variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
             np.maximum(variances, off**2, out=variances)
@@ -295,20 +294,21 @@ class _Children:
         k: int,
         family: IntArray,
         own: slice,
-        ends: tuple[FloatArray, FloatArray],
+        estimate: FloatArray,
         firm: FloatArray,
         mean: FloatArray,
         costs: FloatArray,
         parents: FloatArray,
         sums: CoarseSums,
     ) -> None:
-        """Decide families again in which a cell has moved far from its estimate to meet its sums: it is held there.
+        """Decide families again in which a cell that is no noise was moved too far to meet its sums: it is held nearer.
 
         Such a cell is an outlier. The others of its area expect a part of what it has, so it would pay for them.
         """
         place = self.below.lattice.places[self.below.lattice.known[k]]
-        found = self.tables[own, place]
-        held = np.clip(found, *ends)
+        found, s = self.tables[own, place], self.std_devs[k]
+        reach = np.where(estimate > SURE * s, MOST_MOVED * s, np.inf)
+        held = np.clip(found, estimate - reach, estimate + reach)
         far, counts = np.abs(found - held) > FAR, np.diff(family)
         again = np.logical_or.reduceat(far.any(axis=1), family[:-1])
         if not again.any():
