@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.releases import tables
-from tallytree.release.intervals import LISTED_FROM, TYPICAL_ERROR, LevelErrors, interval, with_intervals
+from tallytree.kinds.columns import LISTED_FROM, TYPICAL_ERROR
+from tallytree.release.intervals import LevelErrors, interval, with_intervals
 from tallytree.release.quality import NEAR_ZERO, QUALITIES, numbers_by_verdict, with_quality, without_unreliable
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.views.export.exporting import export

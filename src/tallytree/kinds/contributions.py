@@ -1,4 +1,6 @@
-"""How people are counted by their number of records: what is asked for, and the bins, which follow from public numbers.
+"""People by their number of records: the statistic, what is asked for, and the bins, which follow from public numbers.
+
+They are measured in a release of their own, or beside the levels of another one, to see what a contribution bound cuts.
 
 A bin is a range of numbers of records. The bound m ends one, so that no bin has both people of whom all records count
 and people of whom some are left out. Below m a bin is as wide as a quarter of its first number; above m, as a quarter
@@ -16,7 +18,31 @@ from numbers import Real
 from typing import cast
 
 from tallytree.budget import share_beside_levels
+from tallytree.kinds.columns import ERRORS
+from tallytree.kinds.kind import Kind, KindWords
 from tallytree.support.validate import integer
+
+CONTRIBUTIONS = Kind(
+    name="contributions",
+    unit="record",
+    words=KindWords(
+        noun="people",
+        title="People by their number of records",
+        meaning="people by their number of records",
+        what="how many people have how many records",
+        listed="Numbers of people by their number of records",
+        domain="All tables of records that each belong to a person",
+    ),
+    number="people",
+    keys=("records_from", "records_to"),
+    errors=ERRORS[1:2],
+    measured=("records_from", "records_to", "value"),
+    has_tree=False,
+    nested=False,
+    reconciled=False,
+    protects_all_records=True,
+    beside=(),
+)
 
 DEFAULT_SHARE = Fraction(1, 20)
 DEFAULT_AT_MOST = 1_000

@@ -19,12 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import TOTAL, stored_level
+from tallytree.kinds.columns import LISTED_FROM, UNBIASED
 from tallytree.numbers.fieller import HALF
 from tallytree.numbers.kinds import require_statistic
 from tallytree.numbers.moments import with_floor
 from tallytree.release import HouseholdsRelease, Release
 from tallytree.release.counted_unit import counted_unit
-from tallytree.release.intervals import LISTED_FROM, UNBIASED, checked_alpha, quantile, stated_errors
+from tallytree.release.intervals import checked_alpha, quantile, stated_errors
 from tallytree.release.view.release_view import ReleaseView, path_columns
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.validate import safe_text

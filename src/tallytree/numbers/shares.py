@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import ROOT, stored_level
+from tallytree.kinds.columns import UNBIASED
 from tallytree.numbers.accuracy.fitted_errors import FittedTree
 from tallytree.numbers.accuracy.replicate_errors import Cells, checked_replicates, stated_plan, upward_floors
 from tallytree.numbers.accuracy.squared_errors import looked_up
@@ -24,7 +25,7 @@ from tallytree.numbers.moments import replicates_for, rounds_of, second_moments,
 from tallytree.numbers.table_totals import fitted_precisions, unbiased_table
 from tallytree.numbers.totals import errors_are_exact, lists_by_measurement
 from tallytree.release import Release
-from tallytree.release.intervals import UNBIASED, checked_alpha, stated_rounding
+from tallytree.release.intervals import checked_alpha, stated_rounding
 from tallytree.release.statement import own_mechanism
 from tallytree.release.view.areas import SummedAreas
 from tallytree.release.view.layouts import exact_level_of

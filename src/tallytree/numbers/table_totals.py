@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tallytree.kinds.columns import UNBIASED
 from tallytree.numbers.summed_totals import Totals
 from tallytree.product import Attribute, Product
-from tallytree.release.intervals import UNBIASED
 from tallytree.release.statement import mechanism_code
 from tallytree.release.view.areas import ARGUMENT, Block, SummedAreas, read_areas
 from tallytree.release.view.layouts import exact_level_of, published_totals

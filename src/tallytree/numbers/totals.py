@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.columns import LISTED_FROM, UNBIASED
 from tallytree.numbers.accuracy.bootstrap import SizeReplicates, StatedPlan
 from tallytree.numbers.accuracy.fitted_errors import FittedTree, has_fitted_errors
 from tallytree.numbers.accuracy.replicate_errors import (
@@ -31,13 +32,7 @@ from tallytree.numbers.remainder_totals import sums_with_remainders
 from tallytree.numbers.summed_totals import Totals
 from tallytree.numbers.table_totals import totals_of_tables
 from tallytree.release import Release
-from tallytree.release.intervals import (
-    LISTED_FROM,
-    UNBIASED,
-    LevelErrors,
-    checked_alpha,
-    stated_rounding,
-)
+from tallytree.release.intervals import LevelErrors, checked_alpha, stated_rounding
 from tallytree.release.quality import STANDARD, QualityThresholds
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.statement import own_mechanism

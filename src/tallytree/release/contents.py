@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from tallytree.release.files import sha256
-from tallytree.release.intervals import (
+from tallytree.kinds.columns import (
     ERROR_COLUMNS,
     LISTED_FROM,
     MEMBER_COLUMNS,
@@ -23,6 +22,7 @@ from tallytree.release.intervals import (
     TYPICAL_ERROR,
     UNBIASED,
 )
+from tallytree.release.files import sha256
 from tallytree.release.manifest import (
     CONTRIBUTIONS,
     HOUSEHOLDS,

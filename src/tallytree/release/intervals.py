@@ -14,42 +14,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tallytree.kinds.columns import (
+    ERROR_COLUMNS,
+    HIDDEN,
+    LISTED_FROM,
+    NUMBERS,
+    PROBABILITY_ZERO,
+    TAIL_COLUMNS,
+    TYPICAL_ERROR,
+    UNBIASED,
+)
 from tallytree.release.statement import own_mechanism
 from tallytree.solvers.trees.listed_intervals import listed_intervals
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.support.validate import safe_text
-
-NUMBERS = ("count", "groups", "people")
-"""Columns with what was published; a table has one of them."""
-
-ERROR_COLUMNS = ("std_dev", "ci_lower", "ci_upper")
-"""What a published table says of the error of its numbers."""
-
-TYPICAL_ERROR = "typical_error"
-"""What tables, and counts of all nodes of a hierarchy, have beside each number: the root mean square error that is
-expected of it, given all noisy numbers."""
-
-UNBIASED = "unbiased"
-"""What tables, and sparse counts, have beside each number: the estimate before x ≥ 0, sums and rounding."""
-
-LISTED_FROM = "listed_from"
-"""What sparse counts have beside it: the least of such estimates with which the cell is listed; null where any does."""
-
-PROBABILITY_ZERO = "probability_zero"
-"""What sparse counts have beside each number: how probable it is that the true number is 0."""
-
-MADE_OF = ("std_dev", TYPICAL_ERROR, UNBIASED, LISTED_FROM, PROBABILITY_ZERO)
-"""Columns that intervals are made of, beside the numbers."""
-
-HIDDEN = (UNBIASED, LISTED_FROM)
-"""Those of them that readers do not see unless they ask for them."""
-
-TAIL_COLUMNS = ("tail_count", "tail_std_dev")
-"""What a table of group sizes says of the number of groups of a row's size or more, where its error is known."""
-
-MEMBER_COLUMNS = ("persons", "persons_std_dev", "households_std_dev")
-"""What a table of households by size, fitted to persons, has beside each number: how many members its households have
-together, and the standard deviations of their number and of the number of all households of the area."""
 
 COVERS = (
     "An interval covers the privacy noise, and what was done to the noisy numbers; not errors in the records, nor "

@@ -25,18 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.hierarchy import QUALITY
-from tallytree.release.intervals import (
-    LISTED_FROM,
-    MADE_OF,
-    NUMBERS,
-    PROBABILITY_ZERO,
-    TYPICAL_ERROR,
-    UNBIASED,
-    LevelErrors,
-    number_column,
-    number_intervals,
-    quantile,
-)
+from tallytree.kinds.columns import LISTED_FROM, MADE_OF, NUMBERS, PROBABILITY_ZERO, TYPICAL_ERROR, UNBIASED
+from tallytree.release.intervals import LevelErrors, number_column, number_intervals, quantile
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.validate import safe_text
 

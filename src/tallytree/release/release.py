@@ -27,6 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded, stored_level
+from tallytree.kinds.kind import Kind
+from tallytree.kinds.registry import kind_of
 from tallytree.product import Product
 from tallytree.release.contents import check_files
 from tallytree.release.contributions_table import (
@@ -60,9 +62,7 @@ from tallytree.release.level_tables import (
 )
 from tallytree.release.manifest import (
     FORMAT_VERSION,
-    HOUSEHOLDS,
     MANIFEST,
-    TABLES,
     WITHOUT_DETAIL,
     manifest_text,
     read_manifest,
@@ -105,6 +105,11 @@ class Release(DerivedNumbers):
     def _repr_html_(self) -> str:
         """The levels with their rows and verdicts, what is counted, and the guarantee, for notebooks."""
         return release_html(self.statement, self._tables)
+
+    @property
+    def _kind(self) -> Kind:
+        """What it is of."""
+        return kind_of(self.statement)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -326,7 +331,7 @@ class Release(DerivedNumbers):
     @property
     def tables(self) -> tuple[tuple[str, ...], ...]:
         """What was released, each as `table` takes it: the tables that were asked for, or the levels, root first."""
-        if self.statement["statistic"] != TABLES:
+        if not self._kind.has_tables:
             return tuple((level,) for level in self.levels)
         return tuple(tuple(each["table"]) for each in self.statement["levels"] if each["asked"])
 
@@ -349,11 +354,10 @@ class Release(DerivedNumbers):
         """
         parts = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
         names = [part for each in parts if (part := text(each, "level", "the name of a level"))]
-        of_tables = self.statement["statistic"] == TABLES
-        root = ROOT if of_tables else self.levels[0]
+        root = ROOT if self._kind.has_tables else self.levels[0]
         if len(names) == 1 and (name := stored_level(names[0], root)) in self._tables:
             return name
-        if of_tables:
+        if self._kind.has_tables:
             names = [] if names == [TOTAL] else names
             wanted = sorted(names), sorted(".".join(names).split("."))  # the name of a table, in another order
             found = [each["level"] for each in self.statement["levels"] if sorted(each["table"]) in wanted]
@@ -439,7 +443,7 @@ class Release(DerivedNumbers):
     def _as_text_file(self, level: str, rows: pa.Table) -> pa.Table:
         """Rows as a CSV file has them: with verdicts, and of tables with the unbiased estimate."""
         judged = with_quality(rows, stated_errors(self.statement, level))
-        return judged if self.statement["statistic"] == TABLES else without_hidden(judged)
+        return judged if self._kind.shows_unbiased else without_hidden(judged)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Release:
@@ -461,7 +465,7 @@ class Release(DerivedNumbers):
             )
         manifest = read_manifest(place)
         check_files(place, manifest)
-        if manifest["statement"]["statistic"] == HOUSEHOLDS:
+        if kind_of(manifest["statement"]).parts:
             from tallytree.release.households_release import loaded_parts
 
             return loaded_parts(place, manifest)

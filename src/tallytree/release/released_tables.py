@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.hierarchy import Hierarchy, Tree
-from tallytree.release.intervals import LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, TYPICAL_ERROR, UNBIASED
+from tallytree.kinds.columns import LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, TYPICAL_ERROR, UNBIASED
 from tallytree.release.level_tables import LevelTable, NodeTable, PartlyListedTable
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.released_sizes import (

@@ -14,11 +14,11 @@ from tallytree.accounting import NoisePlan, Plan, plan_noise
 from tallytree.accounting.scales import next_float, representable
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.columns import MEMBER_COLUMNS
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.terms import options_of
 from tallytree.product import Product
 from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE, area_tables
-from tallytree.release.intervals import MEMBER_COLUMNS
 from tallytree.run.arguments import TablesArguments
 from tallytree.run.households_arguments import HouseholdsArguments
 from tallytree.run.plan_tables import plan_tables

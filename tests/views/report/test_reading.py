@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 from scipy.special import ndtri
 
-from tallytree.release.intervals import LISTED_FROM, UNBIASED, LevelErrors
+from tallytree.kinds.columns import LISTED_FROM, UNBIASED
+from tallytree.release.intervals import LevelErrors
 from tallytree.views.report.reading import reach_of
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tallytree import counts, sizes, tables
 from tallytree.counts import CountsMechanism
 from tallytree.hierarchy import Hierarchy, Levels
+from tallytree.kinds.columns import ERROR_COLUMNS, MADE_OF
 from tallytree.kinds.foreign import known_class, made_by
 from tallytree.kinds.measurements import Noise, Statistic
 from tallytree.numbers.accuracy.bootstrap import (
@@ -32,14 +33,7 @@ from tallytree.numbers.accuracy.fitted_errors import stated_errors_of
 from tallytree.numbers.accuracy.squared_errors import SquaredErrors
 from tallytree.product import Product
 from tallytree.release import LevelTable, Release
-from tallytree.release.intervals import (
-    ERROR_COLUMNS,
-    MADE_OF,
-    MIN_REPLICATES,
-    LevelErrors,
-    checked_alpha,
-    interval,
-)
+from tallytree.release.intervals import MIN_REPLICATES, LevelErrors, checked_alpha, interval
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.manifest import TABLES
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders

@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import RESERVED, Hierarchy, Levels, decoded
+from tallytree.kinds.columns import TAIL_COLUMNS
+from tallytree.kinds.kind import Kind
 from tallytree.kinds.measurements import Noise, Statistic
+from tallytree.kinds.registry import kind_of
 from tallytree.product import Product
 from tallytree.release.dense import largest_size
-from tallytree.release.intervals import TAIL_COLUMNS, stated_errors, with_intervals
+from tallytree.release.intervals import stated_errors, with_intervals
 from tallytree.release.level_tables import ChangedTable, LevelTable, NodeTable, in_slices, read_all
-from tallytree.release.manifest import CONTRIBUTIONS, HOUSEHOLDS, PERSONS, TABLES
 from tallytree.release.release import Release
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.layouts import layout_of
@@ -88,8 +90,8 @@ class ReleaseView:
 
     def __post_init__(self) -> None:
         """Take the part of persons: households by size have what their own methods tell, and are a release too."""
-        if self.statistic == HOUSEHOLDS:
-            object.__setattr__(self, "release", self.release.parts[PERSONS])  # type: ignore[attr-defined]
+        if self.kind.parts:
+            object.__setattr__(self, "release", self.release.parts[self.kind.parts[0]])  # type: ignore[attr-defined]
 
     @property
     def statement(self) -> Mapping[str, Any]:
@@ -97,14 +99,19 @@ class ReleaseView:
         return self.release.statement
 
     @property
+    def kind(self) -> Kind:
+        """What it is of."""
+        return kind_of(self.statement)
+
+    @property
     def statistic(self) -> str:
-        """What it counts."""
-        return str(self.statement.get("statistic"))
+        """The name of what it is of."""
+        return self.kind.name
 
     @property
     def number(self) -> str:
         """The column of its tables with what was published."""
-        return {"group_sizes": "groups", CONTRIBUTIONS: "people"}.get(self.statistic, "count")
+        return self.kind.number
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -138,7 +145,7 @@ class ReleaseView:
     @property
     def cells(self) -> Levels:
         """The levels whose nodes published rows are about: the tree, or tables over it."""
-        return self.layout if self.statistic == TABLES else self.known_tree
+        return self.layout if self.kind.has_tables else self.known_tree
 
     @property
     def noise(self) -> dict[str, tuple[Statistic, Noise]]:
@@ -155,14 +162,14 @@ class ReleaseView:
     @cached_property
     def sides(self) -> tuple[TreeSide, ...]:
         """The hierarchies; none of a release without places (people by their number of records)."""
-        return () if self.statistic == CONTRIBUTIONS else sides_of(self.tree)
+        return sides_of(self.tree)
 
     @cached_property
     def tables(self) -> tuple[PublishedTable, ...]:
-        """The published tables, coarsest first; of the statistic `tables` those that were asked for."""
+        """The published tables, coarsest first; where levels are tables, those that were asked for."""
         if not self.sides:
             return tuple(PublishedTable(level, level, ()) for level in self.levels)
-        if self.statistic == TABLES:
+        if self.kind.has_tables:
             asked = [each for each in self.statement["levels"] if each["asked"]]
             named = [tuple(self._named(side, each["table"]) for side in self.sides) for each in asked]
             titles = [" × ".join(each["table"]) or "total" for each in asked]
@@ -180,7 +187,7 @@ class ReleaseView:
     @cached_property
     def lists_all(self) -> bool:
         """Whether row i of a table is about node i, zeros included."""
-        return self.statistic == "counts" and isinstance(self.tree, Hierarchy)
+        return self.kind.lists_nodes and isinstance(self.tree, Hierarchy)
 
     @cached_property
     def partly_listed(self) -> bool:

@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.hierarchy import QUALITY
+from tallytree.kinds.columns import NUMBERS, TYPICAL_ERROR
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.described import description_of
-from tallytree.release.intervals import COVERS, NUMBERS, TYPICAL_ERROR
+from tallytree.release.intervals import COVERS
 from tallytree.release.quality import TELLS_THE_NUMBER
 from tallytree.release.remainders import lists_remainders
 

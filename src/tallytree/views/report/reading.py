@@ -11,15 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.hierarchy import decoded
-from tallytree.release.intervals import (
-    TAIL_COLUMNS,
-    TYPICAL_ERROR,
-    LevelErrors,
-    ends_of,
-    interval,
-    number_column,
-    stated_errors,
-)
+from tallytree.kinds.columns import TAIL_COLUMNS, TYPICAL_ERROR
+from tallytree.release.intervals import LevelErrors, ends_of, interval, number_column, stated_errors
 from tallytree.release.quality import STANDARD, typical_errors, usable_numbers
 from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.view.release_view import ReleaseView, path_columns
