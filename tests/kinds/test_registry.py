@@ -1,9 +1,12 @@
 """`kind_of`: what each released statistic is, by its name and by a statement of it."""
 
+import ast
 import typing
+from pathlib import Path
 
 import pytest
 
+import tallytree
 from tallytree.kinds.kind import Kind
 from tallytree.kinds.registry import KINDS, kind_of
 from tallytree.kinds.terms import Unit
@@ -32,7 +35,6 @@ def test_facts_of_a_statistic_agree_with_each_other(kind: Kind):
     assert kind.unit in typing.get_args(Unit)
     assert not kind.has_tables or (kind.has_attributes and not kind.nested)
     assert not kind.parts or not kind.has_tree, "what has parts leaves files to them"
-    assert not kind.lists_nodes or kind.counts_nodes
     assert kind.by_size == ("size" in kind.keys)
     assert len(kind.sides) in (0, len(kind.trees))
     assert all(kind.errors.count(each) == 1 for each in kind.errors)
@@ -43,3 +45,33 @@ def test_what_is_measured_beside_the_levels_is_what_the_statement_has_of_it():
     assert kind_of(statement).measured_beside(statement) == {"maximum": {"at_most": 9}}
     alone = {"statistic": "contributions", "contributions": {"at_most": 9}}
     assert kind_of(alone).measured_beside(alone) == {}, "its level is what was measured"
+
+
+ROOMS = ("cli", "kinds", "ledger", "release", "spec", "views")
+"""Rooms in which a statistic is always what is released. Others also name what is measured."""
+
+
+def compared_names(text):
+    """The lines in which something is compared with the name of a statistic, or with several."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            sides = [part for side in (node.left, *node.comparators) for part in (side, *getattr(side, "elts", ()))]
+            named = any(isinstance(each, ast.Constant) and each.value in KINDS for each in sides)
+            of_a_key = any(isinstance(each, ast.In) for each in node.ops) and "statistic" not in ast.unparse(node)
+            if named and not of_a_key:  # else it asks whether a statement has that key
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['if view.statistic == "flows": pass', 'x = statement["statistic"] in ("counts", "flows")', '"tables" != kind'],
+)
+def test_a_comparison_with_a_name_is_seen(line):
+    assert [*compared_names(line)] == [1]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_room_compares_the_name_of_a_statistic(room):
+    folder = Path(tallytree.__file__).parent / room
+    found = {path.name: [*compared_names(path.read_text(encoding="utf-8"))] for path in sorted(folder.rglob("*.py"))}
+    assert {name: lines for name, lines in found.items() if lines} == {}

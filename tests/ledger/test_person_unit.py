@@ -206,3 +206,11 @@ def test_people_by_their_number_of_records_are_protected_with_all_of_them_whatev
     ledger.record(posting(pure(1), dataset="homes", statistic="contributions", max_contributions=2))
     ledger.set_limit("homes", tt.Budget(epsilon=3), max_contributions=5)
     assert ledger.dataset("homes").max_contributions == 5
+
+
+def test_a_statistic_of_a_later_version_is_read_and_protects_so_many_records_as_it_states(ledger):
+    ledger.set_limit("people", tt.Budget(epsilon=3), neighboring="add_remove")
+    ledger.record(posting(pure(1), statistic="quantiles", max_contributions=2))
+    assert [(each.statistic, each.protects_all_records) for each in ledger.entries()] == [("quantiles", False)]
+    with pytest.raises(ValueError, match=r"^max_contributions: 5"):
+        ledger.set_limit("people", tt.Budget(epsilon=3), max_contributions=5)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import tallytree as tt
-from tallytree.release.drowned import drowned_sentence
+from tallytree.release.surprises import drowned_sentence
 
 TOWNS = pd.DataFrame({"state": np.repeat(list("AB"), 200), "town": [f"t{i}" for i in range(400)]})
 TREE = tt.Hierarchy.from_table(TOWNS, levels=["state", "town"])

@@ -17,8 +17,7 @@ import pytest
 import tallytree as tt
 from helpers import releases
 from tallytree.release import replacing
-from tallytree.release.exchange import exchange
-from tallytree.release.replacing import replace_folder
+from tallytree.release.replacing import exchange, replace_folder
 
 # Kills the replacement at its first, second, … call to the file system, until one gets through. Children are forked
 # from a process that has imported everything.
@@ -118,10 +117,10 @@ def test_two_folders_swap_their_names(tmp_path):
 def test_a_system_that_cannot_exchange_says_so(tmp_path, monkeypatch, code):
     import ctypes
 
-    monkeypatch.setattr("tallytree.release.exchange._renameat2", lambda: lambda *_: -1)
+    monkeypatch.setattr("tallytree.release.replacing._renameat2", lambda: lambda *_: -1)
     monkeypatch.setattr(ctypes, "get_errno", lambda: code)
     assert not exchange(tmp_path / "one", tmp_path / "two")
-    monkeypatch.setattr("tallytree.release.exchange._renameat2", lambda: None)
+    monkeypatch.setattr("tallytree.release.replacing._renameat2", lambda: None)
     assert not exchange(tmp_path / "one", tmp_path / "two")
 
 

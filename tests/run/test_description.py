@@ -9,8 +9,7 @@ import yaml
 import tallytree as tt
 from helpers import releases
 from tallytree.ledger import Ledger
-from tallytree.release.counted_unit import counted_unit
-from tallytree.release.words import worded
+from tallytree.release.counted_unit import counted_unit, worded
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 9, "county": ["x", "y", "x"] * 9, "person": [i % 5 for i in range(27)]})

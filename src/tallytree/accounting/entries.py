@@ -9,6 +9,7 @@ from typing import Literal
 from tallytree.accounting.losses import Loss
 from tallytree.accounting.periods import ALL_TIME, Period, Window
 from tallytree.budget import Budget
+from tallytree.kinds.registry import KINDS
 from tallytree.kinds.terms import Neighboring, Unit
 
 State = Literal["started", "finished"]
@@ -55,13 +56,21 @@ class Approval:
         return {each.name: text for each in fields(self) if (text := getattr(self, each.name)) is not None}
 
 
+def protects_all_records(statistic: str) -> bool:
+    """Whether releases of a statistic protect a person with any number of records, whatever `max_contributions` is.
+
+    A ledger may have releases of statistics that only a later version knows: those count as bound by theirs.
+    """
+    return statistic in KINDS and KINDS[statistic].protects_all_records
+
+
 @dataclass(frozen=True, kw_only=True)
 class Posting:
     """What is recorded of a release; nothing in it depends on a record.
 
     Attributes:
         dataset: the declared name of the data set.
-        statistic: `"counts"`, `"flows"`, `"group_sizes"` or `"contributions"`.
+        statistic: the name of what is released.
         mechanism: the mechanism's name.
         neighboring: the neighboring relation.
         max_contributions: the most records of one person.
@@ -93,7 +102,7 @@ class Posting:
     @property
     def protects_all_records(self) -> bool:
         """Whether it protects a person with any number of records, whatever `max_contributions` is."""
-        return self.statistic == "contributions"
+        return protects_all_records(self.statistic)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from tallytree.cli import logs
 from tallytree.cli.rendering.statements import show_measurements, show_terms, warn_of_seed
 from tallytree.cli.rendering.terminal import open_console, printable, show_line
 from tallytree.cli.streams import discard_output, flush_output
+from tallytree.kinds.registry import kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +63,7 @@ def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> No
     revises = released.statement["release"].get("revises")
     if revises is not None:
         show_line(console, f"Takes the place of the release {revises['id'][:8]} in {printable(revises['folder'])}.")
-    if released.statement["statistic"] != "contributions":  # its one measurement is its table
+    if kind_of(released.statement).reconciled:  # else its one measurement is its table
         show_measurements(console, released.statement)
     if loaded.ledger_path is not None:
         from tallytree.cli.rendering.ledgers import show_account

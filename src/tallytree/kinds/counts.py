@@ -19,6 +19,5 @@ COUNTS = Kind(
         domain="All tables of records that each belong to a leaf of the public hierarchy",
     ),
     errors=(*FITTED, *LISTED),
-    lists_nodes=True,
     made_again_by=MADE_AGAIN,
 )

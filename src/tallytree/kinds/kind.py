@@ -63,7 +63,6 @@ class Kind:
         nested: whether every level but the root's is finer than the one before, so that the last is the finest.
         has_tables: whether its levels are tables over several hierarchies, each named by its own levels.
         has_attributes: whether conditions can be set on attributes beside the areas.
-        lists_nodes: whether every node of a hierarchy has a row, also where its number is 0.
         by_size: whether a node has a number for each size of a group, and not one number.
         reconciled: whether its numbers are made of the measurements, so that parts add up; else they are the
             measurements.
@@ -88,7 +87,6 @@ class Kind:
     nested: bool = True
     has_tables: bool = False
     has_attributes: bool = False
-    lists_nodes: bool = False
     by_size: bool = False
     reconciled: bool = True
     protects_all_records: bool = False

@@ -24,9 +24,11 @@ Statistic = Literal[
     "largest_size",
     "contributions",
 ]
+"""What can be measured of records, under the name that mechanisms and statements have for it: `statistic`. What is
+released is a `Kind`."""
 
 BESIDE_THE_LEVELS: tuple[Statistic, ...] = ("largest_size", "contributions")
-"""Statistics of all records together, that are measured beside the levels: each at most once, and before them."""
+"""What is measured of all records together, beside the levels: each at most once, and before them."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,11 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy values of one statistic: of some nodes of one level, or of some cells of one node.
+    """Noisy values of what was measured: of some nodes of one level, or of some cells of one node.
 
     Attributes:
         level: the level's name.
-        statistic: the statistic that was measured.
+        statistic: what was measured.
         nodes: int64 (n,), node numbers.
         values: (cells,), the true values plus noise, node after node: int64, or narrower integers in memory or on disk.
         offsets: int64 (n + 1,), the cells of node i are values[offsets[i] : offsets[i + 1]].
@@ -87,17 +89,17 @@ class Measures(Protocol):
     def measure(
         self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
     ) -> Measurement:
-        """Measure a statistic of some nodes of a level.
+        """Measure some nodes of a level.
 
         Args:
             level: the level's name.
             nodes: int64 (n,), distinct node numbers.
-            statistic: the statistic that is planned for the level.
+            statistic: what is planned to be measured at the level.
             cells: for a single node, measure the cells cells[0] … cells[1] − 1 only. They get the same noise as if all
                 cells were measured at once. The parts of a node are measured in order.
 
         Raises:
-            BudgetExceeded: the plan has no such level, or another statistic for it.
+            BudgetExceeded: the plan has no such level, or has something else measured there.
         """
 
     def measure_stable(self, level: str) -> Measurement:

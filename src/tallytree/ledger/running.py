@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tallytree.accounting.entries import protects_all_records
 from tallytree.accounting.periods import ALL_TIME, Period, Window
 from tallytree.accounting.spending import DataSet, Entry, LimitEntry, Loss, LossSums, Standing, admits_more
 from tallytree.ledger.chain import Facts, Head
@@ -80,7 +81,7 @@ class _Account:
         loss, times = of_period.get(amounts) or (loss_of(*amounts), 0)
         of_period[amounts] = loss, times + 1
         bound, statistic = facts["max_contributions"], facts["statistic"]
-        if statistic != "contributions":  # those protect a person with any number of records
+        if not protects_all_records(statistic):
             self.least_bound = bound if self.least_bound is None else min(bound, self.least_bound)
         self.most_bounds[statistic] = max(bound, self.most_bounds.get(statistic, 0))
         if facts["run"] is not None:

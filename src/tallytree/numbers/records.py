@@ -24,7 +24,6 @@ from tallytree.release import HouseholdsRelease, LevelTable, Release
 from tallytree.release.counted_unit import counted_unit
 from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE, area_tables
 from tallytree.release.level_tables import ROWS_AT_ONCE, in_slices
-from tallytree.release.manifest import CONTRIBUTIONS, TABLES
 from tallytree.release.remainders import refuse_remainders
 from tallytree.release.view.release_view import ReleaseView, path_columns
 from tallytree.support.arrays import IntArray, chunks, numbered
@@ -229,7 +228,7 @@ def records_of(release: Release, seed: int | None = None) -> MadeUpRecords:
     if seed is not None:
         raise ValueError("seed: it puts persons into households, and this release has no households; leave it out")
     statement = release.statement
-    if statement["statistic"] == CONTRIBUTIONS:
+    if release.tree is None:
         raise ValueError(
             "records: the release has people by their number of records and no places, so there is no record to make; "
             "take its one table"
@@ -245,7 +244,7 @@ def records_of(release: Release, seed: int | None = None) -> MadeUpRecords:
             "them back; release with another mechanism, such as the default one"
         )
     view = ReleaseView(release)
-    source = _detail(view) if view.statistic == TABLES else release.level_tables[release.levels[-1]]
+    source = _detail(view) if view.kind.has_tables else release.level_tables[release.levels[-1]]
     paths = path_columns(source.read(0, 0))
     if not paths:
         raise ValueError("records: the release has its total alone, so that records would have no columns")

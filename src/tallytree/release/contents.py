@@ -13,42 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from tallytree.kinds.columns import (
-    ERROR_COLUMNS,
-    LISTED_FROM,
-    MEMBER_COLUMNS,
-    PROBABILITY_ZERO,
-    TAIL_COLUMNS,
-    TYPICAL_ERROR,
-    UNBIASED,
-)
+from tallytree.kinds.columns import LISTED_FROM, PROBABILITY_ZERO, TYPICAL_ERROR, UNBIASED
+from tallytree.kinds.contributions import CONTRIBUTIONS
+from tallytree.kinds.registry import kind_of
 from tallytree.release.files import sha256
-from tallytree.release.manifest import (
-    CONTRIBUTIONS,
-    HOUSEHOLDS,
-    MANIFEST,
-    NOT_ITS_TREE,
-    TABLES,
-    contributions_files,
-    detail_files,
-    table_name,
-)
+from tallytree.release.manifest import FOLDERS, MANIFEST, NOT_ITS_TREE, contributions_files, detail_files, table_name
 from tallytree.sources.failures import Withheld
 
-_NUMBERS = {"tables": ("count",), "counts": ("count",), "flows": ("count",), "group_sizes": ("size", "groups")}
-_ERRORS = ((), ERROR_COLUMNS[:1], ERROR_COLUMNS)
-_FURTHER = {"group_sizes": (*_ERRORS, *((*TAIL_COLUMNS, *errors) for errors in _ERRORS))}
-_FURTHER["group_sizes"] += tuple((*MEMBER_COLUMNS, *errors) for errors in _ERRORS[1:])
-_FITTED = (*_ERRORS, *((errors[0], UNBIASED, *errors[1:]) for errors in _ERRORS[1:]))
-_FITTED += tuple((errors[0], TYPICAL_ERROR, *errors[1:]) for errors in _FITTED[1:])
-_FURTHER["tables"] = _FITTED
-_LISTED = tuple(
-    (errors[0], UNBIASED, LISTED_FROM, *chance, *errors[1:])
-    for errors in _ERRORS[1:]
-    for chance in ((), (PROBABILITY_ZERO,))
-)
-_FURTHER |= dict.fromkeys(("counts", "flows"), (*_FITTED, *_LISTED))
-"""By statistic what columns its tables may have beside their numbers, where this is not `_ERRORS` alone."""
 _TYPES = {"std_dev": "float", "ci_lower": "integer", "ci_upper": "integer", "size": "integer", "value": "integer"}
 _TYPES |= {"records_from": "integer", "records_to": "integer", "people": "integer"}
 _TYPES |= {
@@ -82,15 +53,13 @@ def check_files(place: Path, manifest: Mapping[str, Any]) -> None:
         _require_inside(root, place, name)
         if sha256(place / name) != facts["sha256"]:
             raise ValueError(_changed(place / name))
-    if manifest["statement"]["statistic"] == HOUSEHOLDS:
-        return  # its parts compare their files themselves
-    if manifest["statement"]["statistic"] == CONTRIBUTIONS:
-        _check_people(place, manifest, table_name("tables", CONTRIBUTIONS, CONTRIBUTIONS), "people")
-        _check_people(place, manifest, table_name("measurements", CONTRIBUTIONS, CONTRIBUTIONS), "value")
-        return
+    kind = kind_of(manifest["statement"])
+    if kind.parts:
+        return  # these compare their files themselves
     for name in contributions_files(manifest["statement"])[:1]:
-        _check_people(place, manifest, name, "people")
-    _check_hierarchies(place, manifest)
+        _check_people(place, manifest, name)
+    if kind.has_tree:
+        _check_hierarchies(place, manifest)
     for depth, about in enumerate(manifest["statement"]["levels"]):
         _check_level(place, manifest, depth, about)
     for name in detail_files(manifest["statement"]):
@@ -117,27 +86,26 @@ def _require_inside(root: Path, place: Path, name: str) -> None:
 
 
 def _check_level(place: Path, manifest: Mapping[str, Any], depth: int, about: Mapping[str, Any]) -> None:
-    statistic, level = manifest["statement"]["statistic"], about["level"]
+    kind, level = kind_of(manifest["statement"]), about["level"]
     paths = _path_columns(manifest, depth)
-    numbers = _NUMBERS[statistic]
-    published, measured = (table_name(kind, level, statistic) for kind in ("tables", "measurements"))
+    published, measured = (table_name(folder, level, kind) for folder in FOLDERS)
     schema, rows = _opened(place, manifest, published)
-    listed = about["zeros_listed"] if statistic == TABLES else _lists_every_node(manifest, statistic)
-    if not any(_has_columns(schema, paths, (*numbers, *errors)) for errors in _FURTHER.get(statistic, _ERRORS)):
+    if not any(_has_columns(schema, paths, (*kind.keys, kind.number, *errors)) for errors in kind.errors):
         raise ValueError(_other_columns(place / published))
-    if (listed and rows != about["nodes"]) or (statistic != "group_sizes" and rows > about["nodes"]):
+    listed = about["zeros_listed"] if kind.has_tables else kind.has_tree and manifest["tree"]["kind"] == "hierarchy"
+    if not kind.by_size and (rows > about["nodes"] or (listed and rows < about["nodes"])):
         raise ValueError(_other_rows(place / published))
     schema, rows = _opened(place, manifest, measured)
-    if not _has_columns(schema, paths, ("values" if statistic == "group_sizes" else "value", "std_dev")):
+    if not _has_columns(schema, paths, (*kind.measured, "std_dev")):
         raise ValueError(_other_columns(place / measured))
     if rows > (about["nodes"] if about["measured"] else 0):
         raise ValueError(_other_rows(place / measured))
 
 
-def _check_people(place: Path, manifest: Mapping[str, Any], name: str, number: str) -> None:
+def _check_people(place: Path, manifest: Mapping[str, Any], name: str) -> None:
     """Refuse a file of people by their number of records that has other columns."""
     schema, _ = _opened(place, manifest, name)
-    if not _has_columns(schema, (), ("records_from", "records_to", number, "std_dev")):
+    if not _has_columns(schema, (), (*CONTRIBUTIONS.keys, CONTRIBUTIONS.number, "std_dev")):
         raise ValueError(_other_columns(place / name))
 
 
@@ -161,9 +129,8 @@ def _check_hierarchies(place: Path, manifest: Mapping[str, Any]) -> None:
         if not _has_columns(schema, side["levels"], ()):
             raise ValueError(f"folder: {str(place)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
         leaves.append(rows)
-    if manifest["statement"]["statistic"] == TABLES:
-        return  # a table need not have all leaves
-    if prod(leaves) != manifest["statement"]["levels"][-1]["nodes"]:
+    finest = manifest["statement"]["levels"][-1]
+    if kind_of(manifest["statement"]).nested and prod(leaves) != finest["nodes"]:  # a table need not have all leaves
         raise ValueError(_other_rows(place / sides[0]["file"]))
 
 
@@ -192,17 +159,16 @@ def _other_columns(path: Path) -> str:
     )
 
 
-def _lists_every_node(manifest: Mapping[str, Any], statistic: str) -> bool:
-    return manifest["tree"]["kind"] == "hierarchy" and statistic != "group_sizes"
-
-
 def _path_columns(manifest: Mapping[str, Any], depth: int) -> Sequence[str]:
     """The path columns of a level."""
+    kind = kind_of(manifest["statement"])
+    if not kind.has_tree:
+        return ()
     tree = manifest["tree"]
     if tree["kind"] == "hierarchy":
         root_added = len(tree["levels"]) < len(manifest["levels"])
         return list(tree["levels"][: depth + (0 if root_added else 1)])
-    if manifest["statement"]["statistic"] == TABLES:
+    if kind.has_tables:
         named = manifest["statement"]["levels"][depth]["table"]
         return [column for side in tree["attributes"] for column in _down_to(side["columns"], named)]
     refined = tree["order"][:depth]

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy, Levels
+from tallytree.kinds.registry import kind_of
 from tallytree.product import Product
 from tallytree.release.level_tables import LevelTable, beside_paths, read_all
 from tallytree.release.remainders import refuse_remainders
@@ -84,7 +85,7 @@ def dense_table(
 
 def _levels(tree: Hierarchy | Product, depth: int, statement: Mapping[str, Any]) -> tuple[Levels, int]:
     """Whose nodes the cells are, and at which of its levels."""
-    if statement["statistic"] != "tables" or not isinstance(tree, Product):
+    if not kind_of(statement).has_tables or not isinstance(tree, Product):
         return tree, depth
     layout = TableLayout(tree, [table_of(tree, statement["levels"][depth]["table"], "release")], 1)
     return layout, 0
@@ -102,7 +103,7 @@ def _in_order(levels: Levels, place: int) -> IntArray:
 
 def _sizes(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[int, int]:
     """The least size and K of group sizes; one size, 0, of other statistics."""
-    if statement["statistic"] != "group_sizes":
+    if not kind_of(statement).by_size:
         return 0, 0
     last = largest_size(statement, spec)
     if last is None:

@@ -11,9 +11,16 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tallytree.release.counted_unit import ONCE_IN_A_CELL, ONCE_IN_A_LEAF, counted_unit
+from tallytree.release.counted_unit import (
+    ONCE_IN_A_CELL,
+    ONCE_IN_A_LEAF,
+    UNIT_KEYS,
+    UNIT_OF,
+    counted_unit,
+    plural_of,
+    worded,
+)
 from tallytree.release.statement import WARNING
-from tallytree.release.words import UNIT_KEYS, UNIT_OF, plural_of, worded
 from tallytree.support.validate import safe_text, text
 
 Status = Literal["provisional", "revised", "final"]

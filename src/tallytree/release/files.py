@@ -1,12 +1,15 @@
-"""Writing the files of a release, and the place for its folder."""
+"""Writing the files of a release, and the place for its folder, with what killed runs left beside it."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
+import re
+import shlex
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,12 +21,17 @@ import pyarrow.parquet
 
 from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
-from tallytree.support.locked_folders import locked
+from tallytree.release.manifest import MANIFEST
+from tallytree.support.locked_folders import is_locked, locked
 from tallytree.support.validate import path_text
 from tallytree.support.whole_files import flush, write_whole
 
 MAX_DICTIONARY = 2**26
 """Bytes. A row group whose labels need more is written cell by cell, which takes ten times as long."""
+SUFFIXES = (".partial", ".earlier")
+"""Of folders beside a release. It is built in `.NAME.xxxxxxxx.partial`, and one that is replaced is renamed to
+`.NAME.xxxxxxxx.earlier` before it is removed. A process that is killed leaves these; they hold published numbers only.
+"""
 
 
 def refuse_existing(folder: str | os.PathLike[str]) -> Path:
@@ -223,3 +231,53 @@ def sha256(path: Path) -> str:
     """The checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def leftovers_of(target: Path) -> list[Path]:
+    """The folders beside a release that a dead run left while it made or replaced the release, in order.
+
+    Args:
+        target: the release's folder, an absolute path; it need not exist.
+    """
+    # tempfile's random names have eight characters.
+    name = re.compile(re.escape(f".{target.name}.") + r"[a-z0-9_]{8}(" + "|".join(map(re.escape, SUFFIXES)) + ")")
+    try:
+        beside = [entry for entry in os.scandir(target.parent) if name.fullmatch(entry.name)]
+    except OSError:  # the folder above does not exist yet, or may not be listed
+        return []
+    found = [target.parent / entry.name for entry in beside if entry.is_dir(follow_symlinks=False)]
+    return sorted(path for path in found if not is_locked(path))
+
+
+def warn_of_leftovers(target: Path) -> None:
+    """Warn of what killed runs left beside a folder that is written or replaced now, each with the remedy."""
+    for left in leftovers_of(target):
+        whole = _whole_release(left, target.name)
+        if whole is None:
+            remedy = f"it holds no whole release; remove it with: rm -r {_quoted(left)}"
+        else:
+            remedy = (
+                f"{str(whole)!r} is a whole release (one that was to take the place of {target.name!r}, or that was "
+                f"replaced); keep it with: mv {_quoted(whole)} OTHER-NAME, or remove it with: rm -r {_quoted(left)}"
+            )
+        warnings.warn(f"folder: {str(left)!r} was left by a run that was killed; {remedy}", stacklevel=3)
+
+
+def how_to_put_back(target: Path) -> str:
+    """For the message that a release is missing: where a killed run left it whole, and how to put it back; or ''."""
+    if os.path.lexists(target):
+        return ""
+    whole = [found for left in leftovers_of(target) if (found := _whole_release(left, target.name)) is not None]
+    # What was renamed away last is what had the name.
+    whole.sort(key=lambda path: path.suffix == ".partial" or path.parent.suffix == ".partial")
+    ways = " or ".join(f"mv {_quoted(path)} {_quoted(target)}" for path in whole)
+    return f"; a run that was killed left a whole release beside it: put it back with {ways}" if ways else ""
+
+
+def _whole_release(left: Path, name: str) -> Path | None:
+    """Where in a leftover folder a release lies; its manifest is written last, so that its presence means whole."""
+    return next((place for place in (left, left / name) if (place / MANIFEST).is_file()), None)
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -18,18 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import TOTAL, Hierarchy, decoded
+from tallytree.kinds.households import PARTS, PERSONS, SIZES
+from tallytree.kinds.registry import kind_of
 from tallytree.product import Attribute, Product
 from tallytree.release.files import sha256
 from tallytree.release.intervals import checked_alpha, quantile
 from tallytree.release.level_tables import beside_paths
-from tallytree.release.manifest import (
-    FORMAT_VERSION,
-    HOUSEHOLDS,
-    MANIFEST,
-    PARTS,
-    PERSONS,
-    read_manifest,
-)
+from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, read_manifest
 from tallytree.release.release import Release, write_manifest
 from tallytree.support.whole_files import flush
 
@@ -73,7 +68,7 @@ class HouseholdsRelease(Release):
     @property
     def parts(self) -> dict[str, Release]:
         """Both parts by name."""
-        return {PERSONS: self.persons, HOUSEHOLDS: self.households}
+        return {PERSONS: self.persons, SIZES: self.households}
 
     @property
     def tree(self) -> Hierarchy | Product | None:
@@ -204,9 +199,8 @@ def part_folders(folder: Path) -> tuple[Path, ...]:
     Raises:
         ValueError: no complete release.
     """
-    if not folder.is_dir() or read_manifest(folder)["statement"]["statistic"] != HOUSEHOLDS:
-        return (folder,)
-    return tuple(folder / part for part in PARTS)
+    parts = kind_of(read_manifest(folder)["statement"]).parts if folder.is_dir() else ()
+    return tuple(folder / part for part in parts) or (folder,)
 
 
 def loaded_parts(place: Path, manifest: dict[str, Any]) -> HouseholdsRelease:

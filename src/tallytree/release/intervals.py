@@ -24,6 +24,7 @@ from tallytree.kinds.columns import (
     TYPICAL_ERROR,
     UNBIASED,
 )
+from tallytree.kinds.registry import kind_of
 from tallytree.release.statement import own_mechanism
 from tallytree.solvers.trees.listed_intervals import listed_intervals
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
@@ -82,7 +83,7 @@ def stated_errors(statement: Mapping[str, Any], level: str) -> LevelErrors:
 
 def stated_rounding(statement: Mapping[str, Any]) -> float:
     """The variance that rounding adds to the stated one of a count; a sum of n counts has n times as much, about."""
-    fitted = statement.get("statistic") in ("counts", "flows") and own_mechanism(statement) == "LeastSquares"
+    fitted = kind_of(statement).counts_nodes and own_mechanism(statement) == "LeastSquares"
     return ROUNDING if fitted else 0.0
 
 

@@ -13,22 +13,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tallytree.kinds.kind import Kind
+from tallytree.kinds.registry import kind_of
+
 FORMATS = WITHOUT_DETAIL, FORMAT_VERSION = 3, 4
 """The formats that are written and read: that of folders without a detail of tables, and that of all others."""
 MANIFEST = "release.json"
 REPORT = "report.html"
 """The report on the other files; not one of those that the manifest names."""
 _DIGEST = "digest"
-_TABLES = ("tables", "measurements")
+FOLDERS = ("tables", "measurements")
+"""Each has a Parquet file for every level."""
 _OF_TREE = "hierarchies/"
-TABLES = "tables"
-"""The statistic whose levels are tables, named by their own levels with dots between them."""
 DETAIL_FILE = "detail.parquet"
 """The cells that all tables are sums of, where they are published; `detail` in the statement says so."""
-PERSONS, HOUSEHOLDS = PARTS = "persons", "households"
-"""The parts of a release of persons and households, by the names of their folders; its statistic is the second."""
 CONTRIBUTIONS = "contributions"
-"""People by their number of records: the statistic of a release, and the stem of their file beside other tables."""
+"""The stem of the file of people by their number of records beside other tables, and their key in a statement."""
 
 
 def file_stem(level: str) -> str:
@@ -39,17 +39,17 @@ def file_stem(level: str) -> str:
     return stem
 
 
-def table_stem(level: str, statistic: object) -> str:
+def table_stem(level: str, kind: Kind) -> str:
     """The stem of a level's file; a table is named by its levels with dots between them, which stay."""
-    if statistic != TABLES:
+    if not kind.has_tables:
         return file_stem(level)
     stem = ".".join(file_stem(part) for part in level.split("."))
     return stem if len(stem.encode()) <= 150 else file_stem(level)
 
 
-def table_name(kind: str, level: str, statistic: object) -> str:
-    """The Parquet file of a level, relative to the folder; `kind` is `"tables"` or `"measurements"`."""
-    return f"{kind}/{table_stem(level, statistic)}.parquet"
+def table_name(folder: str, level: str, kind: Kind) -> str:
+    """The Parquet file of a level in `"tables"` or `"measurements"`, relative to the folder of the release."""
+    return f"{folder}/{table_stem(level, kind)}.parquet"
 
 
 def manifest_text(manifest: Mapping[str, Any]) -> str:
@@ -123,23 +123,27 @@ def _parsed(path: Path) -> Any:
 
 def _missing_from(manifest: Mapping[str, Any]) -> str | None:
     """The first part of a manifest that is not as `Release._write` writes it; None if there is no such part."""
-    kinds = {"levels": list, "statement": dict, "spec": dict, "files": dict}
-    for key, kind in kinds.items():
-        if not isinstance(manifest.get(key), kind):
+    types = {"levels": list, "statement": dict, "spec": dict, "files": dict}
+    for key, type_ in types.items():
+        if not isinstance(manifest.get(key), type_):
             return repr(key)
-    levels, files, statistic = manifest["levels"], manifest["files"], manifest["statement"].get("statistic")
-    if statistic not in (CONTRIBUTIONS, HOUSEHOLDS) and not isinstance(manifest.get("tree"), dict):
+    levels, files, statement = manifest["levels"], manifest["files"], manifest["statement"]
+    try:
+        kind = kind_of(statement)
+    except ValueError:
+        return "'statistic' in 'statement'"
+    if kind.has_tree and not isinstance(manifest.get("tree"), dict):
         return "'tree'"
     if not levels or not all(isinstance(level, str) for level in levels) or len({*levels}) < len(levels):
         return "'levels'"
     detail: tuple[str, ...] = ()
-    if statistic == HOUSEHOLDS:  # all its files are its parts', whose own manifests have them
+    if kind.parts:  # all files are theirs, and their own manifests have them
         level_of, of_csv = {}, {}
-        needed = beside = tuple(f"{part}/{MANIFEST}" for part in PARTS)
+        needed = beside = tuple(f"{part}/{MANIFEST}" for part in kind.parts)
     else:
-        level_of = {table_name(kind, level, statistic): level for kind in _TABLES for level in levels}
-        of_csv = {f"tables/{table_stem(level, statistic)}.csv": level for level in levels}
-        beside, detail = contributions_files(manifest["statement"]), detail_files(manifest["statement"])
+        level_of = {table_name(folder, level, kind): level for folder in FOLDERS for level in levels}
+        of_csv = {f"tables/{table_stem(level, kind)}.csv": level for level in levels}
+        beside, detail = contributions_files(statement), detail_files(statement)
         needed = (*beside[:1], *detail)
     for name in (*level_of, *needed, *files):
         facts = files.get(name)
@@ -150,33 +154,31 @@ def _missing_from(manifest: Mapping[str, Any]) -> str | None:
         known = level is not None or name.startswith(_OF_TREE) or name in (*beside, *detail)
         if facts.get("level") != level or not known:
             return f"entry for {name!r} in 'files'"
-        if name in of_csv and rows != files[table_name("tables", of_csv[name], statistic)]["rows"]:
+        if name in of_csv and rows != files[table_name("tables", of_csv[name], kind)]["rows"]:
             return f"entry for {name!r} in 'files'"
-    return _missing_from_statement(manifest["statement"], levels)
+    return _missing_from_statement(statement, levels, kind)
 
 
 def contributions_files(statement: Mapping[str, Any]) -> tuple[str, ...]:
     """The files of people by their number of records that are beside the tables: the Parquet file, and maybe a CSV."""
-    if CONTRIBUTIONS not in statement or statement.get("statistic") == CONTRIBUTIONS:
+    if CONTRIBUTIONS not in kind_of(statement).measured_beside(statement):
         return ()
     return (f"{CONTRIBUTIONS}.parquet", f"{CONTRIBUTIONS}.csv")
 
 
 def detail_files(statement: Mapping[str, Any]) -> tuple[str, ...]:
     """The file of the cells that all tables are sums of, if the statement says that they are published."""
-    return (DETAIL_FILE,) if "detail" in statement and statement.get("statistic") == TABLES else ()
+    return (DETAIL_FILE,) if "detail" in statement and kind_of(statement).has_tables else ()
 
 
-def _missing_from_statement(statement: Mapping[str, Any], levels: list[str]) -> str | None:
+def _missing_from_statement(statement: Mapping[str, Any], levels: list[str], kind: Kind) -> str | None:
     listed = statement.get("levels")
     if not isinstance(listed, list) or [each.get("level") for each in listed if isinstance(each, dict)] != levels:
         return "'levels' in 'statement'"
     for each in listed:
         if type(each.get("nodes")) is not int or type(each.get("measured")) is not bool:
             return f"level {each['level']!r} in 'statement'"
-    if statement.get("statistic") not in ("counts", "flows", "group_sizes", TABLES, CONTRIBUTIONS, HOUSEHOLDS):
-        return "'statistic' in 'statement'"
-    if statement["statistic"] == TABLES:
+    if kind.has_tables:
         for each in listed:
             named = isinstance(each.get("table"), list) and all(isinstance(level, str) for level in each["table"])
             if not named or type(each.get("asked")) is not bool or type(each.get("zeros_listed")) is not bool:
@@ -222,7 +224,7 @@ def _tree_fault(manifest: Mapping[str, Any]) -> str | None:
         named = [tree.get("file")]
     else:
         sides, order = _sides(tree), tree.get("order")
-        unordered = order == [] and manifest["statement"]["statistic"] == TABLES
+        unordered = order == [] and kind_of(manifest["statement"]).has_tables
         whole = bool(sides) and len(sides) == len(tree["attributes"]) and (unordered or _is_texts(order))
         whole = whole and len({side["name"] for side in sides}) == len(sides)
         whole = whole and all(_is_texts(side.get("levels")) and _is_texts(side.get("columns")) for side in sides)

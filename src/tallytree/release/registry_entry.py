@@ -13,9 +13,10 @@ from typing import Any
 
 import yaml
 
+from tallytree.kinds.registry import kind_of
+from tallytree.release.counted_unit import worded, words_of
 from tallytree.release.described import description_of
 from tallytree.release.statement import WARNING, marks_of, mechanism_code, unknown_records
-from tallytree.release.words import worded, words_of
 
 REGISTRY_FILE = "deployment.yaml"
 TO_BE_FILLED = "TO BE FILLED BY THE PUBLISHER"
@@ -104,19 +105,12 @@ def _left(what: str) -> str:
 
 def _basic(statement: Mapping[str, Any]) -> dict[str, Any]:
     levels = statement["levels"]
-    what = {
-        "counts": "Counts of records",
-        "flows": "Counts of trips between origins and destinations",
-        "tables": "Tables of counts of records, by areas and attributes",
-        "group_sizes": "Numbers of groups by their size",
-        "contributions": "Numbers of people by their number of records",
-        "households": "Tables of persons by areas and attributes, and households by size and area, that agree",
-    }[statement["statistic"]]
-    what = _plain(worded(what, words_of(statement)))
+    kind = kind_of(statement)
+    what = _plain(worded(kind.words.listed, words_of(statement)))
     names = ", ".join(f"{_plain(each['level'])} ({each['nodes']:,})" for each in levels[:20])
     more = f" and {len(levels) - 20} others" if len(levels) > 20 else ""
     exact = not (statement.get("constraint_violations") or statement.get("negative_numbers"))
-    adds_up = " Children add up to their parent." if exact and statement["statistic"] != "contributions" else ""
+    adds_up = " Children add up to their parent." if exact and kind.reconciled else ""
     said = description_of(statement)
     title, publisher, status = (_plain(said[key]) if key in said else "" for key in ("title", "publisher", "status"))
     period = statement["release"].get("period")
@@ -139,17 +133,9 @@ def _variant(statement: Mapping[str, Any]) -> dict[str, Any]:
     spent = statement["spent"]
     name = "Approximate DP" if "delta" in spent else "Pure DP" if "epsilon" in spent else "Zero-concentrated DP"
     invariants = "; ".join(_plain(each) for each in statement["invariants"]) or "none"
-    domain = {
-        "flows": "All tables of trips whose origins and destinations are leaves of the public hierarchies",
-        "tables": "All tables of records that each belong to a leaf of every public hierarchy",
-        "group_sizes": "All assignments of people to groups that lie at leaves of the public hierarchy",
-        "contributions": "All tables of records that each belong to a person",
-        "households": "All tables of persons who each belong to a leaf of every public hierarchy, and to a household "
-        "in that leaf or to none",
-    }.get(statement["statistic"], "All tables of records that each belong to a leaf of the public hierarchy")
     return {
         "variant_name": name,
-        "data_domain": f"{domain}, and that have the same unprotected quantities.",
+        "data_domain": f"{kind_of(statement).words.domain}, and that have the same unprotected quantities.",
         "unprotected_quantities": f"Published exactly, and not protected: {invariants}.",
     }
 
@@ -191,9 +177,7 @@ def _accounting(statement: Mapping[str, Any]) -> dict[str, Any]:
     mechanism, code = statement["mechanism"]["name"], mechanism_code(statement)
     of = f"({_plain(code)}, code from outside, not audited by tallytree)" if code else "of tallytree"
     measured = [each for each in statement["levels"] if each["measured"]]
-    if statement["statistic"] != "contributions":  # whose only level is what was measured
-        beside = [(key, statement[key]) for key in ("maximum", "contributions") if key in statement]
-        measured += [{**part, "level": key} for key, part in beside]
+    measured += [{**part, "level": key} for key, part in kind_of(statement).measured_beside(statement).items()]
     spends = "; ".join(
         f"{_plain(each['level'])}: {name} = {amount:.6g}"
         for each in measured[:20]

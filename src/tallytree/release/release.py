@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded, stored_level
@@ -41,22 +40,22 @@ from tallytree.release.dense import dense_table
 from tallytree.release.derived_methods import DerivedNumbers
 from tallytree.release.detail import stored_detail, write_detail
 from tallytree.release.files import (
+    how_to_put_back,
     refuse_existing,
     require_writable,
     sha256,
+    warn_of_leftovers,
     whole_folder,
     write_csv,
     write_parquet,
     write_text,
 )
 from tallytree.release.intervals import stated_errors, with_intervals, without_hidden
-from tallytree.release.leftovers import how_to_put_back, warn_of_leftovers
 from tallytree.release.level_tables import (
     ROWS_AT_ONCE,
     ChangedTable,
     FileTable,
     LevelTable,
-    NodeTable,
     PlainTable,
     read_all,
 )
@@ -72,7 +71,7 @@ from tallytree.release.manifest import (
 from tallytree.release.notebook_view import release_html
 from tallytree.release.quality import STANDARD, QualityThresholds, with_quality
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
-from tallytree.release.stored_tree import StoredTree, described_tree
+from tallytree.release.stored_tree import StoredTree, described_tree, write_tree
 from tallytree.support.methods import registered_method
 from tallytree.support.stages import stage
 from tallytree.support.threads import side_by_side
@@ -395,15 +394,14 @@ class Release(DerivedNumbers):
 
     def _write(self, folder: Path, *, csv: bool) -> None:
         files: dict[str, dict[str, Any]] = {}
-        for kind, tables in (("tables", self._tables), ("measurements", self._measurements)):
-            (folder / kind).mkdir()
-            files |= self._write_tables(folder, kind, tables, csv=csv and kind == "tables")
-            flush(folder / kind)
+        published = {level: described(table, self.statement) for level, table in self._tables.items()}
+        files |= self._write_tables(folder, "tables", published, csv=csv)
+        files |= self._write_tables(folder, "measurements", self._measurements, csv=False)
         files |= write_contributions(self._contributions, folder, csv=csv)
         files |= write_detail(self._detail, folder, self.statement)
         tree = self.tree
         if tree is not None:
-            files |= _write_hierarchies(tree, folder)
+            files |= write_tree(tree, folder)
         manifest = {
             "format_version": FORMAT_VERSION if self._detail is not None else WITHOUT_DETAIL,
             "levels": list(self.levels),
@@ -415,30 +413,33 @@ class Release(DerivedNumbers):
         write_manifest(manifest, folder)
 
     def _write_tables(
-        self, folder: Path, kind: str, tables: Mapping[str, LevelTable], *, csv: bool
+        self, folder: Path, name: str, tables: Mapping[str, LevelTable], *, csv: bool
     ) -> dict[str, dict[str, Any]]:
-        """Write the tables, or the measurements, of every level; what the manifest says of their files.
+        """Write the tables, or the measurements, of every level into a folder; what the manifest says of their files.
 
         Large ones are written side by side, the largest first: encoding and compressing keep a processor busy.
         """
         writers = (("parquet", write_parquet), *((("csv", write_csv),) if csv else ()))
         jobs = {
-            f"{kind}/{table_stem(level, self.statement['statistic'])}.{suffix}": (level, table, write)
+            f"{name}/{table_stem(level, self._kind)}.{suffix}": (level, table, write)
             for level, table in tables.items()
             for suffix, write in writers
         }
 
-        def write_one(name: str) -> tuple[str, dict[str, Any]]:
-            level, table, write = jobs[name]
+        def write_one(file: str) -> tuple[str, dict[str, Any]]:
+            level, table, write = jobs[file]
             if write is write_csv:
                 table = ChangedTable(table, lambda rows, _: self._as_text_file(level, rows))
-            write(described(table, self.statement) if kind == "tables" else table, folder / name)
-            return name, {"level": level, "rows": table.num_rows, "sha256": sha256(folder / name)}
+            write(table, folder / file)
+            return file, {"level": level, "rows": table.num_rows, "sha256": sha256(folder / file)}
 
+        (folder / name).mkdir()
         if sum(table.num_rows for table in tables.values()) <= ROWS_AT_ONCE:
-            return dict(map(write_one, jobs))
-        written = dict(side_by_side(write_one, sorted(jobs, key=lambda name: -jobs[name][1].num_rows)))
-        return {name: written[name] for name in jobs}
+            written = dict(map(write_one, jobs))
+        else:
+            written = dict(side_by_side(write_one, sorted(jobs, key=lambda file: -jobs[file][1].num_rows)))
+        flush(folder / name)
+        return {file: written[file] for file in jobs}
 
     def _as_text_file(self, level: str, rows: pa.Table) -> pa.Table:
         """Rows as a CSV file has them: with verdicts, and of tables with the unbiased estimate."""
@@ -465,33 +466,19 @@ class Release(DerivedNumbers):
             )
         manifest = read_manifest(place)
         check_files(place, manifest)
-        if kind_of(manifest["statement"]).parts:
+        kind = kind_of(manifest["statement"])
+        if kind.parts:
             from tallytree.release.households_release import loaded_parts
 
             return loaded_parts(place, manifest)
 
-        def tables(kind: str) -> dict[str, LevelTable]:
-            return {
-                level: FileTable(place / name, manifest["files"][name]["rows"])
-                for level in manifest["levels"]
-                for name in (table_name(kind, level, manifest["statement"]["statistic"]),)
-            }
+        def tables(folder: str) -> dict[str, LevelTable]:
+            names = {level: table_name(folder, level, kind) for level in manifest["levels"]}
+            return {level: FileTable(place / name, manifest["files"][name]["rows"]) for level, name in names.items()}
 
         tree = None if "tree" not in manifest else StoredTree(place, manifest["tree"])
         beside = stored_contributions(place, manifest["files"]), stored_detail(place, manifest["files"])
         return cls(manifest["statement"], manifest["spec"], tables("tables"), tables("measurements"), tree, *beside)
-
-
-def _write_hierarchies(tree: Hierarchy | Product, folder: Path) -> dict[str, dict[str, Any]]:
-    """Write the leaves of every hierarchy of the tree, in order; what the manifest says of these files."""
-    (folder / "hierarchies").mkdir()
-    files: dict[str, dict[str, Any]] = {}
-    for name, hierarchy in described_tree(tree)[1].items():
-        leaves = np.arange(hierarchy.n_leaves, dtype=np.int64)
-        write_parquet(NodeTable(hierarchy, len(hierarchy.levels) - 1, leaves, pa.table({})), folder / name)
-        files[name] = {"rows": hierarchy.n_leaves, "sha256": sha256(folder / name)}
-    flush(folder / "hierarchies")
-    return files
 
 
 def write_manifest(manifest: Mapping[str, Any], folder: Path) -> None:

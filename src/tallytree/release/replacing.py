@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import os
 import shutil
@@ -11,13 +13,18 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
+from tallytree.kinds.households import PARTS
 from tallytree.release import Release
-from tallytree.release.exchange import exchange
-from tallytree.release.files import building_folder
-from tallytree.release.leftovers import warn_of_leftovers
-from tallytree.release.manifest import MANIFEST, PARTS, REPORT
+from tallytree.release.files import building_folder, warn_of_leftovers
+from tallytree.release.manifest import MANIFEST, REPORT
 from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry
 from tallytree.support.whole_files import flush
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+# An old kernel or file system, or a container's filter of system calls. A place that cannot be written to (EPERM too)
+# is found out by the renames that are tried instead.
+_NOT_HERE = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM}
 
 
 def replace_release(release: Release, folder: str | os.PathLike[str], *, csv: bool = False) -> Path:
@@ -195,3 +202,33 @@ def _is_as_written(entry: Path, statement: dict[str, Any]) -> bool:
         return entry.read_bytes() == registry_entry(statement).encode()
     except (KeyError, TypeError, ValueError):  # a statement of which no entry is written
         return False
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Swap the names of two files or folders on one file system, atomically (Linux: `renameat2`, RENAME_EXCHANGE).
+
+    Returns:
+        Whether they were swapped; False where the system or the file system cannot do so, and nothing was changed.
+
+    Raises:
+        OSError: one of them is missing, or they may not be renamed; nothing was changed.
+    """
+    call = _renameat2()
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_HERE:
+        return False
+    raise OSError(number, os.strerror(number), str(first), None, str(second))
+
+
+def _renameat2() -> ctypes._NamedFuncPointer | None:
+    try:
+        found = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # glibc before 2.28, other C libraries, other systems
+        return None
+    found.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    found.restype = ctypes.c_int
+    return found

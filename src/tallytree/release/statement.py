@@ -14,6 +14,7 @@ from tallytree.accounting import LevelPlan, Plan, StableLevel
 from tallytree.accounting.amounts import float_up, shown_up
 from tallytree.budget import Budget
 from tallytree.kinds.foreign import code_of, is_foreign
+from tallytree.kinds.registry import kind_of
 from tallytree.kinds.terms import Terms
 from tallytree.release.counted_unit import counted_unit
 
@@ -57,7 +58,7 @@ def privacy_statement(
     """Everything a reader needs to judge the protection, JSON-able.
 
     Args:
-        statistic: `"counts"`, `"flows"` or `"group_sizes"`.
+        statistic: the name of what is released.
         levels: all levels, root first, and their numbers of nodes.
         plan: how the measured levels were measured.
         terms: what one neighbouring change is.
@@ -145,7 +146,7 @@ def mechanism_spec(mechanism: Any) -> dict[str, Any]:
 
 def fitted_to_persons(statement: Mapping[str, Any]) -> bool:
     """Whether its households by size were fitted to persons of the same release: replicates of that are not made."""
-    return "part_of" in statement and statement.get("statistic") == "group_sizes"
+    return "part_of" in statement and kind_of(statement).by_size
 
 
 def own_mechanism(statement: Mapping[str, Any]) -> str | None:
@@ -198,9 +199,9 @@ def _guarantee(plan: Plan, terms: Terms, unit: str) -> str:
 
 
 def _unit(statistic: str, terms: Terms, max_quantity: int) -> str:
-    what = {"flows": "trip", "group_sizes": "membership of a group"}.get(statistic, "record")
-    plural = {"flows": "trips", "group_sizes": "memberships of groups"}.get(statistic, "records")
-    if statistic == "contributions":
+    kind = kind_of(statistic)
+    what, plural = kind.words.one, kind.words.several
+    if kind.protects_all_records:
         return "one person, with all of their records, however many"
     one = terms.bound == 1
     if terms.person_column is not None:
@@ -218,7 +219,7 @@ def _of_people(statistic: str, terms: Terms, plan: Plan) -> str:
     if terms.person_column is None:
         return _ASSUMED
     who = f"A person is a value of the column {terms.person_column!r}; that nobody has several is assumed."
-    if statistic == "contributions":
+    if kind_of(statistic).protects_all_records:
         return who
     known = "whether any were left out is not published" if plan.contributions is None else _ESTIMATED
     return (

@@ -8,9 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
+from tallytree.release.files import sha256, write_parquet
+from tallytree.release.level_tables import NodeTable
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
+from tallytree.support.whole_files import flush
 from tallytree.trees.impossible import described_table
 
 
@@ -81,3 +87,15 @@ def described_tree(tree: Hierarchy | Product) -> tuple[dict[str, Any], dict[str,
     if tree.impossible:
         described["impossible"] = [each.described() for each in tree.impossible]
     return described, files
+
+
+def write_tree(tree: Hierarchy | Product, folder: Path) -> dict[str, dict[str, Any]]:
+    """Write the leaves of every hierarchy of the tree, in order; what the manifest says of these files."""
+    (folder / "hierarchies").mkdir()
+    files: dict[str, dict[str, Any]] = {}
+    for name, hierarchy in described_tree(tree)[1].items():
+        leaves = np.arange(hierarchy.n_leaves, dtype=np.int64)
+        write_parquet(NodeTable(hierarchy, len(hierarchy.levels) - 1, leaves, pa.table({})), folder / name)
+        files[name] = {"rows": hierarchy.n_leaves, "sha256": sha256(folder / name)}
+    flush(folder / "hierarchies")
+    return files

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tallytree.accounting import NoisePlan
 from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
+from tallytree.kinds.households import PERSONS, SIZES
 from tallytree.kinds.measurements import Measurement
 from tallytree.private import (
     ContributionBound,
@@ -35,7 +36,6 @@ from tallytree.release import Release
 from tallytree.release.described import described_statement
 from tallytree.release.households_release import IN_OR_OUTSIDE, HouseholdsRelease
 from tallytree.release.level_tables import LevelTable, NodeTable, read_all
-from tallytree.release.manifest import HOUSEHOLDS, PERSONS
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.released_tables import about_size_tables
 from tallytree.release.statement import WARNING, privacy_statement
@@ -84,7 +84,7 @@ class SizesGivenPersons:
 
 def size_level(level: str) -> str:
     """What the persons by rank of a level of areas are called in the plan of both parts."""
-    return f"{HOUSEHOLDS}/{level}"
+    return f"{SIZES}/{level}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +256,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         )
         tables = len(self.tree.persons.levels)
         for depth, about in enumerate(statement["levels"]):
-            about["part"] = PERSONS if depth < tables else HOUSEHOLDS
+            about["part"] = PERSONS if depth < tables else SIZES
         return {**statement, "max_household_size": largest, "share_of_sizes": float(self.arguments.sizes_share)}
 
     @property
@@ -380,7 +380,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             raise TypeError("made: it must be what was made of both parts")
         tables = {**self.persons.statement, **made.persons.about}
         persons = self.persons.as_release(self._of_part(PERSONS, tables, statement), self.persons.spec, made.persons)
-        about = self._of_part(HOUSEHOLDS, {**self._sizes_statement, **made.households.about}, statement)
+        about = self._of_part(SIZES, {**self._sizes_statement, **made.households.about}, statement)
         households = Release(
             about,
             {**spec, **self._sizes_spec},
@@ -399,7 +399,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         )
         statement = {**own, "notes": [note, *own["notes"]]}
         description = self.arguments.description
-        if part == HOUSEHOLDS:
+        if part == SIZES:
             description = {**description, "words": {"group": "household", **description.get("words", {})}}
         statement = described_statement(statement, description)
         same = (

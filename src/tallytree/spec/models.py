@@ -21,6 +21,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.contributions import Contributions
 from tallytree.kinds.foreign import NOT_ALLOWED, imported_class, installed, installed_class, is_code, made_by
 from tallytree.kinds.mechanism import Mechanism
+from tallytree.kinds.registry import kind_of
 from tallytree.ledger import Ledger
 from tallytree.numbers.reconcile_counts import reconcile_counts
 from tallytree.numbers.reconcile_sizes import reconcile_group_sizes
@@ -76,9 +77,6 @@ NOT_IN_A_SPEC = ("progress",)
 
 FILES = ("ledger", "secret", "revises")
 """Keys whose values are paths of files other than tables."""
-
-PRIVATE_TABLES = ("records", "trips")
-"""Keys of tables with records; others are public."""
 
 
 class Spec(Section):
@@ -158,9 +156,9 @@ class Spec(Section):
         return self._document
 
     @property
-    def private_tables(self) -> tuple[str, ...]:
-        """The keys of tables with records."""
-        return tuple(key for key in self.table_keys if key in PRIVATE_TABLES)
+    def private_table(self) -> str:
+        """The key of the table with the records; others are public."""
+        return kind_of(self.statistic).private_table
 
     def table(self, key: str) -> Any:
         """The table that a key names, as an argument; None where the spec names none."""
@@ -279,7 +277,7 @@ class Spec(Section):
         written = self._document.written  # a value of the environment is not published
         named = {}
         for key in self.table_keys:
-            name = private_name if key in PRIVATE_TABLES else public_name
+            name = private_name if key == self.private_table else public_name
             named[key] = name(getattr(self, key), {path[1:]: text for path, text in written.items() if path[0] == key})
         release = dataclasses.replace(release, spec={**release.spec, **named})
         with planned.telling_what_is_spent():
@@ -298,7 +296,7 @@ class Spec(Section):
             InputMayHaveChanged, SpecError, OSError: see `finished_run` and `Output.check`.
         """
         with naming_lines(self._document, elsewhere=("folder", "if_exists", "fallback")):
-            table, plan = self.table(self.private_tables[0]), None if statistic else lambda: self.plan().posting
+            table, plan = self.table(self.private_table), None if statistic else lambda: self.plan().posting
             given = {key: self._value(key) for key in ("run", "dataset", "secret", "revises", "on_changed")}
             of = statistic or self.statistic
             find = partial(finished_run, output, of, ledger=self._opened_ledger, table=table, plan=plan, **given)
@@ -361,8 +359,7 @@ class Spec(Section):
         """The hierarchy whose mapping is at a key."""
         with naming_lines(self._document, hierarchy=(*at, "path"), levels=(*at, "levels")):
             table = relative_to(wanted.path, self._path)
-            for key in self.private_tables:
-                refuse_private(table, "hierarchy", self.table(key), key)
+            refuse_private(table, "hierarchy", self.table(self.private_table), self.private_table)
             return Hierarchy.from_table(table, levels=wanted.levels, finer=wanted.finer)
 
     def _build_product(self, wanted: ProductSpec, at: KeyPath) -> Product:
@@ -374,8 +371,7 @@ class Spec(Section):
             given = [wanted.impossible] if isinstance(wanted.impossible, str) else wanted.impossible
             tables = None if given is None else [relative_to(each, self._path) for each in given]
             for table in tables or ():
-                for key in self.private_tables:
-                    refuse_private(table, "impossible", self.table(key), key)
+                refuse_private(table, "impossible", self.table(self.private_table), self.private_table)
             return Product(hierarchies, order=wanted.order, columns=wanted.columns, impossible=tables)
 
     def _build_mechanism(self, wanted: MechanismSpec) -> Any:

@@ -102,12 +102,11 @@ def _refuse_private_stand_in(spec: Spec, like: Any) -> None:
     Raises:
         ValueError: it is.
     """
-    for key in spec.private_tables:
-        if same_table(like, spec.table(key)):
-            raise ValueError(
-                f"like: it is the private table that the spec names as {key}, and what is simulated on it would show "
-                "its numbers; give public data, such as last year's release"
-            )
+    if same_table(like, spec.table(spec.private_table)):
+        raise ValueError(
+            f"like: it is the private table that the spec names as {spec.private_table}, and what is simulated on it "
+            "would show its numbers; give public data, such as last year's release"
+        )
 
 
 def parsed_target(text: str) -> tuple[str, Decimal]:

@@ -11,8 +11,8 @@ from helpers import releases
 from tallytree.release.quality import STANDARD
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.views.report.front import front_page, period_words, verdict
+from tallytree.views.report.pictures import of_hundred
 from tallytree.views.report.reading import PublishedError, level_errors
-from tallytree.views.report.risk import of_hundred
 
 SAID = {
     "title": "Commutes <b>2026</b>",

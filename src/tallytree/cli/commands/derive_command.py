@@ -17,6 +17,7 @@ from tallytree.cli.shared_options import (
     SavedFolder,
     SeedOption,
 )
+from tallytree.kinds.registry import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +91,7 @@ def ratio(
     """The ratio of two sums."""
 
     def derived(release: Release) -> pa.Table:
-        of_tables = release.statement["statistic"] in ("tables", "households")
+        of_tables = kind_of(release.statement).has_attributes
         first, second = (
             _sum(given, name, of_tables) for given, name in zip((numerator, denominator), _SUMS, strict=True)
         )

@@ -22,6 +22,8 @@ from tallytree.cli.rendering.statements import (
 )
 from tallytree.cli.rendering.terminal import filled_columns, fitted_table, open_console, printable, show_line
 from tallytree.cli.shared_options import AllowCodeOption, CsvOption, OutFolder, ReportOption, SetOption, SpecFile
+from tallytree.kinds.kind import Kind
+from tallytree.kinds.registry import kind_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,14 +175,15 @@ def _estimate_all_records(
     if out is not None:
         require_writable(refuse_existing(out))
     release = Release.load(folder)
+    kind = kind_of(release.statement)
     made = scaled_levels(release, release.levels, spread=spread, like=like, alpha=alpha)
     if out is not None:
         with whole_folder(out) as building:
             for level, table in made.items():
                 for suffix in ("parquet", *(("csv",) if csv else ())):
-                    write_table_file(table, building / f"{table_stem(level, release.statement['statistic'])}.{suffix}")
+                    write_table_file(table, building / f"{table_stem(level, kind)}.{suffix}")
     console = open_console()
-    show_all_records(console, made, release.statement["statistic"])
+    show_all_records(console, made, kind)
     written = "" if out is None else f" Estimates: {out}"
     show_line(console, f"Nothing was spent, and {folder} is as it was.{written}")
 
@@ -193,7 +196,7 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
     percent = f"{100 * (1 - errors['alpha']):g} %"
     headings = ["level", "rows", "median std dev", f"median width ({percent})", "absent cells: at most"]
     rows = []
-    names = shown_names(release.statement["statistic"], [stated["level"] for stated in errors["levels"]])
+    names = shown_names(kind_of(release.statement), [stated["level"] for stated in errors["levels"]])
     for name, stated in zip(names, errors["levels"], strict=True):
         table = release.table(stated["level"])
         known, listed = "ci_upper" in table.column_names, table.num_rows > 0
@@ -212,7 +215,7 @@ def show_errors_of_levels(console: Console, release: Release) -> None:
     console.print(fitted_table(console, *filled_columns(headings, rows)))
 
 
-def show_all_records(console: Console, made: Mapping[str, pa.Table], statistic: str) -> None:
+def show_all_records(console: Console, made: Mapping[str, pa.Table], kind: Kind) -> None:
     """Show estimates of all records by level: rows, the spread that was used, the largest estimate, and widths."""
     import numpy as np
 
@@ -220,7 +223,7 @@ def show_all_records(console: Console, made: Mapping[str, pa.Table], statistic: 
     from tallytree.release.contributions_table import percent
 
     rows = []
-    for level, table in zip(shown_names(statistic, [*made]), made.values(), strict=True):
+    for level, table in zip(shown_names(kind, [*made]), made.values(), strict=True):
         estimate, lower, upper = (table.column(name).to_numpy() for name in ("estimate", "ci_lower", "ci_upper"))
         largest = int(np.argmax(estimate)) if len(estimate) else None
         shown = "" if largest is None else f"{estimate[largest]:,} ({lower[largest]:,} to {upper[largest]:,})"

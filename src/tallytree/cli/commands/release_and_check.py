@@ -44,6 +44,7 @@ from tallytree.cli.shared_options import (
     SpecFile,
     TicketOption,
 )
+from tallytree.kinds.registry import kind_of
 from tallytree.support.progress import run_progress
 
 if TYPE_CHECKING:
@@ -195,5 +196,5 @@ def _show_numbers(
             f"Nine of ten numbers that are not near 0 will be off by less than the accuracy; `{plan}` shows more.",
         )
         show_line(console, printable(unreliable_below(measured)))
-        if statement["statistic"] in ("tables", "households"):
+        if kind_of(statement).has_attributes:
             show_line(console, LEARNS)

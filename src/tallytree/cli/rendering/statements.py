@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tallytree.cli import logs
 from tallytree.cli.rendering.terminal import filled_columns, fitted_table, printable, show_line
+from tallytree.kinds.households import PERSONS, SIZES
+from tallytree.kinds.kind import Kind
+from tallytree.kinds.registry import kind_of
 from tallytree.kinds.terms import AUTO
 
 if TYPE_CHECKING:
@@ -46,14 +49,12 @@ def show_published(
     from tallytree.release.counted_unit import counted_unit
 
     show_marks(console, statement)
-    unit, of_sizes = counted_unit(statement), statement["statistic"] == "group_sizes"
-    if statement["statistic"] == "households":
-        unit = f"{unit}, and households by size"
-    counted = f"of every node, the number of {unit} of each size" if of_sizes else f"numbers of {unit}"
+    kind = kind_of(statement)
+    counted = kind.words.published.format(counted_unit(statement))
     show_line(console, f"{'To be published' if rows is None else 'Published'}: {counted}", "bold")
-    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    names = shown_names(kind, [level["level"] for level in statement["levels"]])
     headings, columns = ["level"], [[printable(name) for name in names]]
-    for heading, by_level in (("rows", rows), ("nodes" if of_sizes else "numbers", _nodes(statement))):
+    for heading, by_level in (("rows", rows), ("nodes" if kind.by_size else "numbers", _nodes(statement))):
         if by_level is not None:
             headings.append(heading)
             columns.append([f"{by_level[level['level']]:,}" for level in statement["levels"]])
@@ -77,7 +78,7 @@ def show_noise(console: Console, statement: Mapping[str, Any]) -> None:
         show_line(console, "Noise: it depends on the bound m.")
         return
     levels: dict[str, dict[str, list[str]]] = {}
-    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    names = shown_names(kind_of(statement), [level["level"] for level in statement["levels"]])
     for shown, level in zip(names, statement["levels"], strict=True):
         if "noise" in level:
             kind, name = level["noise"]["distribution"].split("_")
@@ -95,7 +96,7 @@ def show_measurements(console: Console, statement: Mapping[str, Any]) -> None:
     """Show how every level is measured: the statistic, the share of the budget, sensitivity, scale, and std dev."""
     show_line(console, "Measurements:")
     headings = ["level", "measured", "share", "sensitivity", "scale", "std dev"]
-    names = shown_names(statement["statistic"], [level["level"] for level in statement["levels"]])
+    names = shown_names(kind_of(statement), [level["level"] for level in statement["levels"]])
     rows = [[printable(name), *_measurement(level)] for name, level in zip(names, statement["levels"], strict=True)]
     console.print(fitted_table(console, *filled_columns(headings, rows)))
     for level in statement["levels"]:
@@ -112,11 +113,11 @@ def show_measurements(console: Console, statement: Mapping[str, Any]) -> None:
         show_choices(console, statement["contributions"]["chosen"], statement["max_contributions"], word="Chosen")
 
 
-def shown_names(statistic: str, names: Sequence[str]) -> Sequence[str]:
-    """The names of the levels of a statistic, or of the tables, as people are shown them."""
+def shown_names(kind: Kind, names: Sequence[str]) -> Sequence[str]:
+    """The names of levels, or of tables, as people are shown them."""
     from tallytree.tables.layout import shown_tables
 
-    return shown_tables(names) if statistic == "tables" else names
+    return shown_tables(names) if kind.has_tables else names
 
 
 def show_choices(console: Console, recommended: Mapping[str, Any], bound: int, *, word: str = "Recommended") -> None:
@@ -151,8 +152,8 @@ def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
 def show_drowned(console: Console, release: Release) -> None:
     """Show what a cell without a row is, and which levels are mostly noise, with what to publish instead."""
     from tallytree.release import HouseholdsRelease
-    from tallytree.release.drowned import drowned_sentence
     from tallytree.release.remainders import unlisted_sentence
+    from tallytree.release.surprises import drowned_sentence
 
     if isinstance(release, HouseholdsRelease):
         release = release.persons
@@ -242,11 +243,9 @@ def note_invariants(statement: Mapping[str, Any]) -> None:
 
 def published_rows(folder: Path) -> dict[str, int]:
     """The number of rows of the published table of every level, from `release.json` in the folder."""
-    from tallytree.release.manifest import HOUSEHOLDS, PERSONS
-
     manifest = json.loads((folder / "release.json").read_text(encoding="utf-8"))
-    if manifest["statement"]["statistic"] == HOUSEHOLDS:
-        sizes = {f"{HOUSEHOLDS}/{level}": rows for level, rows in published_rows(folder / HOUSEHOLDS).items()}
+    if kind_of(manifest["statement"]).parts:
+        sizes = {f"{SIZES}/{level}": rows for level, rows in published_rows(folder / SIZES).items()}
         return {**published_rows(folder / PERSONS), **sizes}
     files = manifest["files"]
     return {facts["level"]: facts["rows"] for name, facts in files.items() if name.startswith("tables/")}

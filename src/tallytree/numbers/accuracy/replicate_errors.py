@@ -35,7 +35,6 @@ from tallytree.product import Product
 from tallytree.release import LevelTable, Release
 from tallytree.release.intervals import MIN_REPLICATES, LevelErrors, checked_alpha, interval
 from tallytree.release.level_tables import ChangedTable
-from tallytree.release.manifest import TABLES
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.statement import TOTAL_IS_PUBLIC, fitted_to_persons, mechanism_code
 from tallytree.release.view.layouts import published_totals
@@ -151,7 +150,7 @@ def replicates_of(
     view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
 ) -> tuple[Replicates, list[IntArray]]:
     """What measures and reconciles a release again, and the published cells of every level, root first."""
-    if view.statistic == TABLES:
+    if view.kind.has_tables:
         return _of_tables(view, plan, published)
     return (_of_sizes if view.statistic == "group_sizes" else _of_counts)(view, plan, published)
 

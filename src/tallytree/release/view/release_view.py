@@ -187,7 +187,7 @@ class ReleaseView:
     @cached_property
     def lists_all(self) -> bool:
         """Whether row i of a table is about node i, zeros included."""
-        return self.kind.lists_nodes and isinstance(self.tree, Hierarchy)
+        return self.kind.counts_nodes and isinstance(self.tree, Hierarchy)
 
     @cached_property
     def partly_listed(self) -> bool:

@@ -19,7 +19,6 @@ from tallytree.numbers.totals import errors_are_exact, lists_by_measurement
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
 from tallytree.release.described import description_of
 from tallytree.release.intervals import number_column, reach_of_households, stated_errors
-from tallytree.release.manifest import CONTRIBUTIONS
 from tallytree.release.quality import ALPHA, QUALITIES, with_quality
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.statement import marks_of
@@ -65,7 +64,7 @@ def facts(view: ReleaseView, title: str) -> Part:
         "marks": marks_of(statement),
         "sure": f"{100 - 100 * ALPHA:g} %",
         "qualities": list(QUALITIES),
-        "last_size": view.largest_size if view.statistic == "group_sizes" else None,
+        "last_size": view.largest_size,
         "public_groups": view.public_groups,
         "statement": dict(statement),
         "sides": [
@@ -105,7 +104,7 @@ def _same_labels(one: TreeSide, other: TreeSide) -> bool:
 
 def _unlisted(view: ReleaseView) -> str:
     """What a cell without a row is."""
-    if view.lists_all or view.statistic in ("group_sizes", CONTRIBUTIONS):
+    if view.lists_all or view.kind.by_size or view.tree is None:
         return ""
     return unlisted_sentence(view.statement) or (
         "Cells without a row are published as 0. The true number of such a cell may be another."
@@ -157,11 +156,11 @@ def _shares(view: ReleaseView, table: PublishedTable) -> Part:
 def _larger(view: ReleaseView, table: PublishedTable) -> tuple[tuple[str, ...], list[int]] | None:
     """The level or table of which the rows of a table are parts: its names, and how many columns each side names."""
     depth = view.levels.index(table.level)
-    if view.statistic == "counts":
+    if not view.kind.has_tables:
         if depth == 0 or len(view.sides) > 1 or not view.lists_all or not errors_are_exact(view.release):
             return None
         return (view.levels[depth - 1],), [table.named[0] - 1]
-    if view.statistic != "tables" or not any(table.named):
+    if not any(table.named):
         return None
     areas = view.sides[0].columns[: table.named[0]]
     of_area = bool(areas) and any(table.named[1:])
@@ -213,9 +212,7 @@ def totals_of_flows(view: ReleaseView) -> Iterator[tuple[list[int], Part]]:
     They are those of `Release.total`. A level is left out where a table has them already, where it has more than
     `MOST_TOTALS` places, and where errors would need replicates.
     """
-    if view.statistic != "flows" or not (
-        view.partly_listed or lists_by_measurement(view) or errors_are_exact(view.release)
-    ):
+    if not view.kind.sides or not (view.partly_listed or lists_by_measurement(view) or errors_are_exact(view.release)):
         return
     published = {table.named for table in view.tables}
     for position, side in enumerate(view.sides):

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tallytree.hierarchy import QUALITY
 from tallytree.kinds.columns import NUMBERS, TYPICAL_ERROR
+from tallytree.kinds.registry import kind_of
 from tallytree.release.counted_unit import bound_sentence, counted_unit
 from tallytree.release.described import description_of
 from tallytree.release.intervals import COVERS
@@ -153,15 +154,8 @@ def _texts(unit: str, alpha: float | None) -> dict[str, tuple[str, str, str]]:
 
 def title_of(statement: Mapping[str, Any]) -> str:
     """A title for the export."""
-    named = {
-        "counts": "Counts",
-        "flows": "Flows",
-        "tables": "Tables of counts",
-        "group_sizes": "Numbers of groups by size",
-        "contributions": "People by their number of records",
-    }
     protected = "with differential privacy" if statement["private"] else "NOT PRIVATE (seeded noise)"
-    title = description_of(statement).get("title") or named[statement["statistic"]]
+    title = description_of(statement).get("title") or kind_of(statement).words.title
     return f"{title}, {protected}"
 
 
@@ -172,7 +166,8 @@ def table_text(
     missing = SUPPRESSED if suppressed else NOTHING_MISSING
     if "people" in columns:
         return f"People by their number of records, with noise. {missing}"
-    if statement["statistic"] == "group_sizes":
+    kind = kind_of(statement)
+    if kind.by_size:
         rows = "One row for each node and each size with groups; a size without a row has 0 groups."
     elif lists_remainders(statement):
         return (
@@ -183,8 +178,7 @@ def table_text(
         rows = "One row for each node, zeros too."
     else:
         rows = "One row for each cell that is not 0; a cell without a row is published as 0."
-    kind = "The table" if statement["statistic"] == "tables" else "The level"
-    return f"{kind} {name!r}. {rows} {missing}"
+    return f"The {kind.words.level} {name!r}. {rows} {missing}"
 
 
 def about(statement: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import decoded
+from tallytree.kinds.registry import kind_of
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.sides import TreeSide
 from tallytree.support.arrays import IntArray
@@ -78,7 +79,7 @@ def _sides_on_map(table: ExportedTable, boundaries: Mapping[str, Boundaries]) ->
     """The side with the areas of a table, or two of a table over pairs of areas. None where flows lack one."""
     paths = set(table.paths)
     sides = [side for side in table.sides if paths & set(side.columns) and _has_shapes(side, table, boundaries)]
-    if not paths or (table.statement["statistic"] == "flows" and len(sides) < len(table.sides)):
+    if not paths or len(sides) < len(kind_of(table.statement).sides):
         return ()
     return tuple(sides[:2])
 
@@ -157,7 +158,7 @@ def _lines(
     same = (ends[0] == ends[-1]).all(axis=1) & placed
     shapes[same] = shapely.points(ends[0][same])
     made = geopandas.GeoDataFrame(decoded(rows).to_pandas(), geometry=shapes, crs=crs)
-    first, second = ("origin", "destination") if table.statement["statistic"] == "flows" else [s.name for s in sides]
+    first, second = kind_of(table.statement).sides or [side.name for side in sides]
     meaning = f"A line from a point within the {first} to a point within the {second}; a point where these are one."
     return made, [*table.columns, _geometry_column(meaning, made, table)]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.hierarchy import decoded
+from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
 from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
 from tallytree.release.intervals import LevelErrors, checked_alpha, stated_errors, with_intervals, without_hidden
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable, PlainTable
-from tallytree.release.manifest import TABLES
 from tallytree.release.quality import STANDARD, QualityThresholds, with_quality, without_unreliable
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import TreeSide, sides_of
@@ -115,7 +115,7 @@ class ExportedTable:
             rows = with_quality(rows, errors, self.thresholds)
             rows = without_unreliable(rows) if self.suppressed else rows
         # Of tables the unbiased estimate is for means over many cells; elsewhere it says nothing to a reader.
-        return rows if self.statement["statistic"] == TABLES else without_hidden(rows)
+        return rows if kind_of(self.statement).shows_unbiased else without_hidden(rows)
 
 
 def exported_tables(
@@ -185,7 +185,7 @@ def _table_named(release: Release, parts: tuple[Any, ...], known: Sequence[str])
         ValueError: there is none.
     """
     named = parts[0] if len(parts) == 1 else None
-    if named not in known and release.statement["statistic"] == TABLES:
+    if named not in known and kind_of(release.statement).has_tables:
         wanted = sorted(map(str, parts))
         levels = release.statement["levels"]
         named = next((each["level"] for each in levels if sorted(each["table"]) == wanted), None)

@@ -63,7 +63,7 @@ def run_checks(view: ReleaseView) -> list[Check]:
             "Numbers are 0 or more",
             numbers,
             negative,
-            "Numbers of people with noise may be negative." if value == "people" and negative else free,
+            free if view.kind.reconciled or not negative else "Numbers of people with noise may be negative.",
         ),
     ]
     if with_interval:
@@ -77,9 +77,7 @@ def _true(flags: pa.ChunkedArray) -> int:
 
 def _pairs(view: ReleaseView) -> Iterable[tuple[str, str]]:
     """Levels of which one is to be the sums of the other: neighbors in a tree, any two tables that refine another."""
-    if view.statistic == "contributions":
-        return []
-    if view.statistic != "tables":
+    if view.kind.nested:
         return [*zip(view.levels[:-1], view.levels[1:], strict=True)]
     columns = {level: view.paths(level) for level in view.levels}
     return [
@@ -97,7 +95,7 @@ def _sums(view: ReleaseView, upper: str, lower: str, value: str) -> Check:
     name = f"Sums of “{titles[lower]}” are the numbers of “{titles[upper]}”"
     if numbers + view.rows(lower) > MOST_ROWS:
         return Check(name, numbers, None, f"not checked: more than {MOST_ROWS:,} rows")
-    keys = [*view.paths(upper), *(["size"] if value == "groups" else [])]
+    keys = [*view.paths(upper), *view.kind.keys]
     partial = [_summed(rows, keys, value, 1) for rows in view.slices(lower)]
     partial += [_summed(rows, keys, value, -1) for rows in view.slices(upper)]
     fractions = any(pa.types.is_floating(rows.schema.field(value).type) for rows in partial)

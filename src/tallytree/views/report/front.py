@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from tallytree.release.counted_unit import counted_noun, counted_unit
+from tallytree.kinds.registry import kind_of
+from tallytree.release.counted_unit import counted_noun, counted_unit, worded, words_of
 from tallytree.release.described import description_of
 from tallytree.release.intervals import reach_of_households
 from tallytree.release.risk_statement import of_hundred
 from tallytree.release.statement import CHECKED, WARNING
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.release.words import worded, words_of
 from tallytree.views.report.reading import ALPHA, PublishedError
-from tallytree.views.report.wording import listed, name, off_by, plural, what_is_counted, whole
+from tallytree.views.report.wording import capitalized, listed, name, off_by, plural, what_is_counted, whole
 
 MOST_LEVELS = 8
 """Bars on the first screen; the table further down has all levels."""
@@ -129,7 +129,7 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
         unit=name(counted_unit(statement)) if number else "",
         error=error,
         left_out=_left_out(statement),
-        verdict=verdict(errors, noun, tables=view.statistic == "tables"),
+        verdict=verdict(errors, noun, tables=view.kind.has_tables),
         bars=bars[:MOST_LEVELS],
         more=max(len(bars) - MOST_LEVELS, 0),
         cards=_cards(view, errors, noun),
@@ -162,20 +162,19 @@ def _day(day: date) -> str:
 def _what(view: ReleaseView) -> str:
     statement = view.statement
     what = name(what_is_counted(statement, view.release.spec), 400)
-    sentence = what[0].upper() + what[1:]
-    if view.statistic in ("tables", "contributions"):
+    sentence = capitalized(what)
+    if not view.kind.nested:
         return f"{sentence}."
     lowest = statement["levels"][-1]
-    cells = "pairs of areas" if view.statistic == "flows" else "areas"
-    return f"{sentence}, down to {lowest['nodes']:,} {cells} at {name(lowest['level'])}."
+    return f"{sentence}, down to {lowest['nodes']:,} {view.kind.words.cells} at {name(lowest['level'])}."
 
 
 def _in_all(view: ReleaseView) -> tuple[str, str]:
     """How many there are in all, and how far off that is; empty where no table says it."""
-    if view.statistic == "contributions":
+    if view.tree is None:
         return "", ""
-    level = next((each for each in view.levels if view.statistic != "tables" or not view.paths(each)), None)
-    of_sizes = view.statistic == "group_sizes"
+    of_sizes = view.kind.by_size
+    level = next((each for each in view.levels if view.kind.nested or not view.paths(each)), None)
     if level is None or not view.rows(level) or (view.rows(level) > 1 and not of_sizes):
         return "", ""
     rows = view.with_intervals(level, view.read(level, 0, view.rows(level)), ALPHA)
@@ -192,8 +191,7 @@ def _in_all(view: ReleaseView) -> tuple[str, str]:
 
 def _left_out(statement: Mapping[str, Any]) -> str:
     """Which records are not in the numbers; empty where none was left out, or the publisher says that none is."""
-    places = "areas or categories" if statement["statistic"] == "tables" else "areas"
-    outside = [f"the {places}"] if statement["on_unknown"] == "drop" else []
+    outside = [f"the {kind_of(statement).words.outside}"] if statement["on_unknown"] == "drop" else []
     if statement["release"].get("period_is") == CHECKED:
         outside.append("the period")
     if not outside:
@@ -269,7 +267,7 @@ def _cards(view: ReleaseView, errors: Sequence[PublishedError], noun: str) -> li
     if known:
         finest = max(known, key=lambda each: each.reach or 0.0)
         reach = finest.reach or 0.0
-        of_sizes = " of a size or more" if view.statistic == "group_sizes" else ""
+        of_sizes = " of a size or more" if view.kind.by_size else ""
         cards.append(
             Card(
                 "How far off?",
@@ -278,13 +276,13 @@ def _cards(view: ReleaseView, errors: Sequence[PublishedError], noun: str) -> li
             )
         )
     numbers = sum(view.rows(level) for level in view.levels)
-    kind = "table" if view.statistic == "tables" else "level"
     agree = (
         "Parts do not always add up to the whole."
         if statement.get("constraint_violations")
         else "The parts of every area add up to it."
     )
-    cards.append(Card("How much is there?", plural(numbers, "number"), f"In {plural(len(view.levels), kind)}. {agree}"))
+    where = plural(len(view.levels), view.kind.words.level)
+    cards.append(Card("How much is there?", plural(numbers, "number"), f"In {where}. {agree}"))
     facts = [name(worded(fact, words_of(statement))) for fact in statement["invariants"]]
     if facts:
         sentence = f"Without any noise, and not protected: {listed(facts)}."
@@ -297,7 +295,7 @@ def _who(statement: Mapping[str, Any]) -> Card:
     if not statement["private"]:
         return Card(question, "nobody", "The noise came from a seed, so anybody can remove it.")
     first, comma, more = name(statement["unit_of_protection"], 400).partition(", ")
-    who = f"{more[0].upper()}{more[1:]}. " if comma else ""
+    who = f"{capitalized(more)}. " if comma else ""
     if not (statement.get("risk") or {}).get("rates"):
         return Card(question, first, f"{who}“The guarantee” below says how well.")
     blind, found = of_hundred(statement)

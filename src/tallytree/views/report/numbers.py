@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.release.counted_unit import counted_noun
+from tallytree.release.counted_unit import counted_noun, counted_unit
 from tallytree.release.intervals import LevelErrors, with_intervals
 from tallytree.release.view.release_view import PublishedTable, ReleaseView, path_columns
 from tallytree.release.view.sides import node_numbers
@@ -24,12 +24,11 @@ from tallytree.views.report.pictures import (
     short_labels,
     side_size,
     tree_picture,
-    unit_of,
 )
 from tallytree.views.report.pyramids import column_groups, pyramid_picture, pyramid_sides
 from tallytree.views.report.reading import ALPHA, has_groups, is_small, root_labels, small_table
 from tallytree.views.report.size_pictures import cumulative_picture, sizes_picture
-from tallytree.views.report.wording import name
+from tallytree.views.report.wording import capitalized, name
 
 MOST_BINS = 60
 MOST_FLOWS = 2_000_000
@@ -42,37 +41,45 @@ MOST_TABLES = 8
 
 def number_pictures(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
     """The pictures of a release, the most telling first."""
-    statistic = view.statistic
     boundaries = {level: shapes for level, shapes in boundaries.items() if len(shapes.frame) <= MOST_AREAS}
-    if statistic == "contributions":
+    if view.tree is None:
         return [people_picture(view.whole(view.levels[0]))]
-    if statistic == "tables":
+    if view.kind.has_tables:
         return _tables(view, boundaries)
-    if statistic != "group_sizes" and not isinstance(view.tree, Hierarchy):
-        return _flows(view, boundaries)
-    found: list[Picture] = []
-    tree = tree_picture(view)
-    if isinstance(view.tree, Hierarchy):
-        finest = [level for level in view.levels if level in boundaries][-1:]
-        found = [_map(view, level, boundaries[level]) for level in finest]
-    if statistic == "group_sizes":
-        last = [tree] if tree is not None else []  # its numbers of groups may be public
-        if not has_groups(view):
-            return [*found, *last]
-        root, labels = view.levels[0], root_labels(view)
-        return [sizes_picture(view, root, labels), cumulative_picture(view, root, labels), *found, *last]
-    found += [tree] if tree is not None else []
+    if view.kind.by_size:
+        return _sizes(view, boundaries)
+    return (_areas if isinstance(view.tree, Hierarchy) else _cells_of_product)(view, boundaries)
+
+
+def _areas(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+    """Counts of the areas of one hierarchy."""
+    found = [*_map(view, boundaries), *_tree(view)]
     level = _first_with_several(view)
     if level is not None:
         table = small_table(view, level)
-        found.append(bars_picture(table, "count", unit_of(view), f"{_many(view)} by {name(level)}"))
+        found.append(
+            bars_picture(
+                table,
+                "count",
+                counted_unit(view.statement),
+                f"{capitalized(counted_noun(view.statement))} by {name(level)}",
+            )
+        )
     return found
 
 
-def _many(view: ReleaseView) -> str:
-    """What is counted, as a title begins."""
-    noun = counted_noun(view.statement)
-    return noun[0].upper() + noun[1:]
+def _sizes(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+    """Groups by size. The map and the tree are of their numbers, which may be public."""
+    found = []
+    if has_groups(view):
+        root, labels = view.levels[0], root_labels(view)
+        found = [sizes_picture(view, root, labels), cumulative_picture(view, root, labels)]
+    return [*found, *_map(view, boundaries), *_tree(view)]
+
+
+def _tree(view: ReleaseView) -> list[Picture]:
+    drawn = tree_picture(view)
+    return [] if drawn is None else [drawn]
 
 
 def _first_with_several(view: ReleaseView) -> str | None:
@@ -97,16 +104,17 @@ def people_picture(table: pa.Table) -> Picture:
     return bars_picture(shown, "people", "people", title, MOST_BINS)
 
 
-def _flows(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+def _cells_of_product(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+    """Counts of pairs of areas, or of other combinations on a chain of levels."""
     found: list[Picture | None] = [flows_picture(view)]
-    if view.statistic == "flows":
+    if view.kind.sides:
         found += [_flow_map(view, shapes) for shapes in boundaries.values()][:2]
         pairs = [level for level in view.levels if is_small(view, level) and all(flow_sides(view, level))]
     else:
         pairs = [level for level in view.levels if is_small(view, level) and view.rows(level) > 1]
     if pairs:
-        unit = unit_of(view)
-        title = "The largest flows" if view.statistic == "flows" else "The largest numbers"
+        unit = counted_unit(view.statement)
+        title = "The largest flows" if view.kind.sides else "The largest numbers"
         found.append(bars_picture(_ways(view, pairs[-1]), "count", unit, f"{title}, at {name(pairs[-1])}"))
     return [each for each in found if each is not None]
 
@@ -114,7 +122,7 @@ def _flows(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pict
 def _ways(view: ReleaseView, level: str) -> pa.Table:
     """A small level with one column for the path: of flows, from where to where by the sides' own labels."""
     table = small_table(view, level)
-    if view.statistic != "flows":
+    if not view.kind.sides:
         return table
     return _cells(table, flow_sides(view, level), " → ")
 
@@ -140,17 +148,17 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
         if sides is not None:
             found.append(pyramid_picture(view, table, groups, sides))
             continue
-        title = f"{_many(view)} by {' and '.join(name(side[-1]) for side in groups)}"
+        title = f"{capitalized(counted_noun(view.statement))} by {' and '.join(name(side[-1]) for side in groups)}"
         side = next(each for each in view.sides if groups[0][-1] in each.columns)
         shapes = boundaries.get(side.hierarchy.levels[side.depth(len(groups[0]))])
         if shapes and shapes.fits(side.hierarchy) and len(groups) == 1 and not mapped:
             mapped = True
             nodes = side.nodes([table.column(column) for column in groups[0]], table.num_rows)
-            found.append(map_picture(shapes, table, nodes, "count", unit_of(view)))
+            found.append(map_picture(shapes, table, nodes, "count", counted_unit(view.statement)))
         if len(groups) == 2 and all(side_size(view, side) <= MOST_SIDE for side in groups):
             found.append(matrix_picture(view, table, groups[0], groups[1], title))
         else:
-            found.append(bars_picture(_cells(table, groups), "count", unit_of(view), title))
+            found.append(bars_picture(_cells(table, groups), "count", counted_unit(view.statement), title))
     return found
 
 
@@ -164,11 +172,13 @@ def _most_telling_first(view: ReleaseView) -> list[PublishedTable]:
     return sorted(view.tables, key=order)
 
 
-def _map(view: ReleaseView, level: str, shapes: Boundaries) -> Picture:
-    """A map of counts, or of groups of all sizes."""
-    table = view.whole(level)
-    nodes = node_numbers(view.cells, view.levels.index(level), table, table.num_rows)
-    return map_picture(shapes, table, nodes, view.number, unit_of(view))
+def _map(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Picture]:
+    """A map of the finest level that has boundaries: of counts, or of groups of all sizes."""
+    for level in [level for level in view.levels if level in boundaries][-1:]:
+        table = view.whole(level)
+        nodes = node_numbers(view.cells, view.levels.index(level), table, table.num_rows)
+        return [map_picture(boundaries[level], table, nodes, view.number, counted_unit(view.statement))]
+    return []
 
 
 def _flow_map(view: ReleaseView, shapes: Boundaries) -> Picture | None:
@@ -193,6 +203,6 @@ def _flow_map(view: ReleaseView, shapes: Boundaries) -> Picture | None:
             shapes,
             [{"origin": int(nodes[0][row]), "destination": int(nodes[1][row]), "value": float(counts[row])}
              for row in largest],
-            unit_of(view),
+            counted_unit(view.statement),
         )  # fmt: skip
     return None

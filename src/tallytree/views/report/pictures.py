@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.product import Product
-from tallytree.release.counted_unit import counted_unit
+from tallytree.release.counted_unit import counted_unit, worded, words_of
 from tallytree.release.remainders import NOT_LISTED
+from tallytree.release.risk_statement import of_hundred
 from tallytree.release.view.release_view import ReleaseView, path_columns
 from tallytree.release.view.sides import node_numbers
 from tallytree.views import charts
@@ -71,11 +72,6 @@ class Picture:
     widest: int = WIDE
 
 
-def unit_of(view: ReleaseView) -> str:
-    """What the numbers count."""
-    return counted_unit(view.statement)
-
-
 # The tree
 
 
@@ -94,7 +90,7 @@ def tree_picture(view: ReleaseView) -> Picture | None:
         return None
     rows = charts.boxes(levels)
     rows = rows.set_column(2, "label", pa.array([name(label) for label in rows.column("label").to_pylist()]))
-    unit = unit_of(view)
+    unit = counted_unit(view.statement)
     alone = [row for row in rows.to_pylist() if row["together"] == 1]
     kept = [row for row in alone if row["depth"] < 3][:MOST_ROWS]
     grid = Grid(
@@ -201,7 +197,7 @@ def matrix_picture(
     view: ReleaseView, table: pa.Table, down: Sequence[str], across: Sequence[str], title: str
 ) -> Picture:
     """A matrix of two groups of columns of a small table of counts, in the order of their hierarchies."""
-    unit, partly = unit_of(view), view.partly_listed
+    unit, partly = counted_unit(view.statement), view.partly_listed
     counts = table.column("count").to_pylist()
     labels = [_listed_labels(table, side) for side in (down, across)]
     rows = [{"row": row, "column": column, "value": value} for row, column, value in zip(*labels, counts, strict=True)]
@@ -273,7 +269,7 @@ def flow_sides(view: ReleaseView, level: str) -> tuple[list[str], list[str]]:
 
 def flows_picture(view: ReleaseView, level: str | None = None) -> Picture | None:
     """The matrix of origins and destinations at a level; by default the finest that fits into a picture."""
-    if view.statistic != "flows":
+    if not view.kind.sides:
         return None
     given = [level] if level is not None else [*view.levels][::-1]
     for each in given:
@@ -379,3 +375,24 @@ def short_labels(table: pa.Table, columns: Sequence[str]) -> list[str]:
 def left_out(all_rows: int, shown: int) -> str:
     """How many rows a table on the page has not; empty where it has all."""
     return f"{shown:,} of {all_rows:,} rows; the files have all." if shown < all_rows else ""
+
+
+def risk_picture(statement: Mapping[str, Any]) -> Picture:
+    """What an attacker finds out, of 100 cases: a statement with `risk` has the rates, of which the last is drawn."""
+    blind, found = of_hundred(statement)
+    words = (
+        f"Of 100 cases an attacker who knows all other records finds out {found} at most, with {blind} false "
+        f"suspicions in 100; a blind guess finds out {blind}"
+    )
+    words = worded(words, words_of(statement))
+    grid = Grid(
+        "Cases of 100 that are found out", ("how", "of 100"),
+        [("by a blind guess", str(blind)), ("by an attacker, at most", str(found))],
+    )  # fmt: skip
+    return Picture(
+        words,
+        f"{words}.",
+        lambda width: charts.hundred_dots(blind, found, width=width, description=words),
+        grid,
+        640,
+    )

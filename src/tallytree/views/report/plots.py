@@ -65,7 +65,7 @@ class Plots:
             ValueError: the release is not of group sizes, or has no such node.
             ModuleNotFoundError: the extra `report` is not installed.
         """
-        if self.view.statistic != "group_sizes":
+        if not self.view.kind.by_size:
             raise ValueError(f"plot.sizes: this release is of {self.view.statistic}, not group sizes")
         if not has_groups(self.view):
             raise ValueError("plot.sizes: no group was released, so there is no size to show; see plot.tree")
@@ -84,7 +84,7 @@ class Plots:
             ValueError: the release is not of flows, the level is unknown, or too large for a picture.
             ModuleNotFoundError: the extra `report` is not installed.
         """
-        if self.view.statistic != "flows":
+        if not self.view.kind.sides:
             raise ValueError(f"plot.flows: this release is of {self.view.statistic}, not flows")
         if level is not None and level not in self.view.levels:
             raise ValueError(f"level: {level!r} is not one of the release's levels {', '.join(self.view.levels)}")

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from tallytree.product import Product
+from tallytree.release.counted_unit import counted_unit
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.views import charts
-from tallytree.views.report.pictures import MOST_ROWS, Grid, Picture, short_labels, side_order, side_size, unit_of
+from tallytree.views.report.pictures import MOST_ROWS, Grid, Picture, left_out, short_labels, side_order, side_size
 from tallytree.views.report.reading import is_small, small_table
-from tallytree.views.report.wording import name, whole
+from tallytree.views.report.wording import capitalized, name, whole
 
 LEAST_STEPS, MOST_STEPS = 4, 40
 MOST_AREAS = 12
@@ -41,7 +42,7 @@ def pyramid_picture(
     """The pyramid of a table, or small ones by area where it has areas: of the largest, if there are many."""
     steps, two = (groups[place] for place in sides)
     area = next((columns for place, columns in enumerate(groups) if place not in sides), None)
-    unit, counts = unit_of(view), table.column("count").to_pylist()
+    unit, counts = counted_unit(view.statement), table.column("count").to_pylist()
     has_ends = "ci_lower" in table.column_names
     ends = [table.column(end).to_pylist() if has_ends else [None] * len(counts) for end in ("ci_lower", "ci_upper")]
     where = [""] * len(counts) if area is None else short_labels(table, area)
@@ -55,7 +56,7 @@ def pyramid_picture(
     areas = [] if area is None else [each for each in dict.fromkeys(where) if each in shown]
     rows = [row for row in rows if row["area"] in shown]
     by = "" if area is None else f" in each {name(area[-1])}"
-    title = f"{unit[0].upper()}{unit[1:]} by {name(steps[-1])} and {name(two[-1])}{by}"
+    title = f"{capitalized(unit)} by {name(steps[-1])} and {name(two[-1])}{by}"
     if len(areas) < len(totals) and area is not None:
         title += f": the {len(areas)} largest of {len(totals):,}"
     nothing: dict[str, Any] = {"step": "", "group": "", "area": "", "value": 0}
@@ -90,7 +91,7 @@ def _grid(
             )
             for row in kept
         ],
-        f"{len(kept):,} of {len(rows):,} rows; the files have all." if len(kept) < len(rows) else "",
+        left_out(len(rows), len(kept)),
     )  # fmt: skip
 
 

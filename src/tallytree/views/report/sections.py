@@ -8,21 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
-from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded
+from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded, worded, words_of
 from tallytree.release.described import description_of
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.statement import fitted_to_persons, mechanism_code, unknown_records
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.release.words import worded, words_of
 from tallytree.sources.addresses import LIST_OF_FILES
 from tallytree.views.boundaries import Boundaries
 from tallytree.views.report.checks import Check
 from tallytree.views.report.front import period_words
 from tallytree.views.report.numbers import number_pictures, people_picture
-from tallytree.views.report.pictures import Grid, Picture, errors_picture
+from tallytree.views.report.pictures import Grid, Picture, errors_picture, risk_picture
 from tallytree.views.report.reading import PublishedError
-from tallytree.views.report.risk import risk_picture
 from tallytree.views.report.wording import about, amount, listed, name, percent, plural, rounded, titled, whole
 
 
@@ -83,7 +82,7 @@ def _appendix(release: Release) -> ReportSection:
     from_files, beside = _sources(spec, private), _sources(spec, public)
     software = statement.get("software") or {}
     facts = [
-        ("Kind of statistic", worded(_kind(statement["statistic"]), words_of(statement))),
+        ("Kind of statistic", worded(_kind(statement), words_of(statement))),
         ("From the private table", listed(from_files) or "not named in the release"),
         ("With the public tables", listed(beside) or "the hierarchy, which is in the folder"),
         ("Method", f"{name(mechanism['name'])} ({_options(mechanism.get('options') or {})})"),
@@ -145,14 +144,9 @@ def name_long(text: object) -> str:
     return name(text, 5_000)
 
 
-def _kind(statistic: str) -> str:
-    return {
-        "counts": "counts: one number for each area",
-        "flows": "flows: trips by origin and destination",
-        "group_sizes": "group sizes: for each area and size, the number of groups of that size",
-        "tables": "tables: records by area and attributes",
-        "contributions": "contributions: people by their number of records",
-    }.get(statistic, name(statistic))
+def _kind(statement: Mapping[str, Any]) -> str:
+    kind = kind_of(statement)
+    return f"{kind.name.replace('_', ' ')}: {kind.words.meaning}"
 
 
 def _options(options: Mapping[str, Any]) -> str:
@@ -166,7 +160,7 @@ def _numbers(
     view: ReleaseView, errors: Sequence[PublishedError], boundaries: Mapping[str, Boundaries]
 ) -> ReportSection:
     release = view.release
-    of_tails = _OF_TAILS if release.statement["statistic"] == "group_sizes" else ""
+    of_tails = _OF_TAILS if view.kind.by_size else ""
     pictures = number_pictures(view, boundaries)
     shown = errors_picture(view, errors)
     bound = name_long(bound_sentence(release.statement))
@@ -307,11 +301,9 @@ def _greek(key: str) -> str:
 
 
 def _split(statement: Mapping[str, Any]) -> Grid:
-    beside = [
-        (title, statement[key])
-        for key, title in (("maximum", "the largest size"), ("contributions", "people by number of records"))
-        if isinstance(statement.get(key), Mapping) and "noise" in statement[key] and statement["statistic"] != key
-    ]
+    titles = {"maximum": "the largest size", "contributions": "people by number of records"}
+    found = kind_of(statement).measured_beside(statement).items()
+    beside = [(titles[key], each) for key, each in found if "noise" in each]
     measured = [(name(titled(each)), each) for each in statement["levels"] if each.get("measured")]
     return Grid(
         "How the budget was split",
@@ -390,7 +382,8 @@ def _use(release: Release, folder: str) -> ReportSection:
     which = release.statement["release"]["id"]
     software = release.statement.get("software") or {}
     made = name(software.get("tallytree", ""))
-    level = release.levels[0 if release.statement["statistic"] == "tables" else -1]
+    example = 0 if kind_of(release.statement).has_tables else -1
+    level = release.levels[example]
     said = description_of(release.statement)
     period = period_words(release.statement["release"].get("period"))
     named = ". ".join(name(each, 200) for each in (said.get("publisher"), said.get("title") or folder, period) if each)
@@ -400,7 +393,7 @@ def _use(release: Release, folder: str) -> ReportSection:
     )
     import json
 
-    shown = release.tables[0 if release.statement["statistic"] == "tables" else -1]
+    shown = release.tables[example]
     table = ", ".join(json.dumps(each, ensure_ascii=False) for each in shown)
     exact = ", ".join([*([table] if table else []), "alpha=0.1"])
     code = [

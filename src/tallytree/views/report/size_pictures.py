@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from tallytree.release.counted_unit import worded, words_of
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.release.words import worded, words_of
 from tallytree.views import charts
 from tallytree.views.charts.sizes import spread, tails
 from tallytree.views.report.pictures import MOST_ROWS, Grid, Picture, left_out
 from tallytree.views.report.reading import rows_at
-from tallytree.views.report.wording import name, whole
+from tallytree.views.report.wording import capitalized, name, whole
 
 MOST_SIZES = 21
 
@@ -42,7 +42,7 @@ def _last_label(view: ReleaseView, table: pa.Table) -> str:
 
 def _sizes_shown(view: ReleaseView, table: pa.Table, where: str, log: bool) -> Picture:
     ends, one, noun = _last_label(view, table), _named(view, "group"), _named(view, "groups")
-    begin = noun[0].upper() + noun[1:]
+    begin = capitalized(noun)
     lower, upper = (_column(table, end) for end in ("ci_lower", "ci_upper"))
     rows = [
         {"size": size, "groups": groups, "lower": low, "upper": high}
@@ -88,7 +88,7 @@ def _sizes_shown(view: ReleaseView, table: pa.Table, where: str, log: bool) -> P
 
 def _tails_shown(view: ReleaseView, table: pa.Table, where: str, log: bool | None) -> Picture:
     ends, one, noun = _last_label(view, table), _named(view, "group"), _named(view, "groups")
-    begin = noun[0].upper() + noun[1:]
+    begin = capitalized(noun)
     names = ("tail_count", "tail_ci_lower", "tail_ci_upper")
     columns = [_column(table, each) for each in names]
     sizes, groups = (table.column(each).to_pylist() for each in ("size", "groups"))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
-from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded
-from tallytree.release.drowned import drowned_sentence
-from tallytree.release.words import worded, words_of
+from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded, worded, words_of
+from tallytree.release.surprises import drowned_sentence
 from tallytree.views.report.reading import PublishedError
 from tallytree.views.report.wording import about, listed, name, off, percent, plural, what_is_counted
 
@@ -32,26 +32,21 @@ def _drowned(release: Release) -> str:
 
 
 def _published(release: Release) -> str:
-    statement = release.statement
+    statement, kind = release.statement, kind_of(release.statement)
     what = what_is_counted(statement, release.spec)
-    if statement["statistic"] == "contributions":
+    if not kind.reconciled:
         return f"This release publishes {what}."
     levels = [each for each in statement["levels"] if each["nodes"] > 1] or list(statement["levels"])
     lowest = levels[-1]
     numbers = sum(table.num_rows for table in release.level_tables.values())
-    kind = "table" if statement["statistic"] == "tables" else "level"
-    cells = {"flows": "pairs of areas", "tables": "cells"}.get(statement["statistic"], "areas")
-    down = (
-        ""
-        if statement["statistic"] == "tables"
-        else f" The finest level, {name(lowest['level'])}, has {lowest['nodes']:,} {cells}."
-    )
+    finest = f" The finest level, {name(lowest['level'])}, has {lowest['nodes']:,} {kind.words.cells}."
+    down = finest if kind.nested else ""
     agree = (
         "The numbers of parts do not always add up to those of the whole."
         if statement.get("constraint_violations")
         else "The numbers agree with each other: the parts of every area add up to it."
     )
-    counted = f"{plural(numbers, 'number')} in {plural(len(release.levels), kind)}"
+    counted = f"{plural(numbers, 'number')} in {plural(len(release.levels), kind.words.level)}"
     bound = name(bound_sentence(statement), 5_000)
     return " ".join(each for each in (f"This release publishes {what}: {counted}.{down} {agree}", bound) if each)
 
@@ -71,7 +66,7 @@ def _how_far_off(release: Release, errors: Sequence[PublishedError]) -> str:
         typical = _extremes([(name(each.level), each.reach or 0.0) for each in known])
         sizes = (
             " (These figures are for the numbers of groups of a size or more.)"
-            if release.statement["statistic"] == "group_sizes"
+            if kind_of(release.statement).by_size
             else ""
         )
         return f"{begin} Nine in ten numbers are within {typical} {noun} of the truth{bounded}.{sizes}"

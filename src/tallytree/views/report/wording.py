@@ -7,7 +7,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tallytree.release.words import worded, words_of
+from tallytree.kinds.registry import kind_of
+from tallytree.release.counted_unit import worded, words_of
 
 NINE_IN_TEN = 1.645
 """The standard deviations within which nine in ten errors lie, if they are about normal."""
@@ -84,22 +85,9 @@ def titled(level: Mapping[str, Any]) -> str:
 
 def what_is_counted(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     """What one number of the release is, in the publisher's words."""
-    return worded(_counted(statement, spec), words_of(statement))
-
-
-def _counted(statement: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    statistic = statement["statistic"]
-    if statistic == "flows":
-        return "how many trips go from each origin to each destination"
-    if statistic == "group_sizes":
-        named = "group" in words_of(statement) or not isinstance(spec.get("group"), str)
-        of = "groups" if named else "groups (such as households or vehicles)"
-        return f"how many {of} of each size there are, for every area"
-    if statistic == "contributions":
-        return "how many people have how many records"
-    if statistic == "tables":
-        return "tables of records by area and by attributes"
-    return "how many records there are in every area"
+    words = words_of(statement)
+    example = "" if "group" in words or not isinstance(spec.get("group"), str) else " (such as households or vehicles)"
+    return worded(kind_of(statement).words.what.format(example), words)
 
 
 def off(std_dev: float) -> float:
@@ -114,6 +102,11 @@ def off_by(number: float, lower: float, upper: float) -> str:
     """
     far, near = max(upper - number, number - lower), min(upper - number, number - lower)
     return f"({whole(lower)} to {whole(upper)})" if far > 1.5 * near + 1 else f"± {whole(far)}"
+
+
+def capitalized(text: str) -> str:
+    """A text as a sentence or a title begins: the rest of it stays."""
+    return text[:1].upper() + text[1:]
 
 
 def plural(number: int, one: str, more: str | None = None) -> str:
