@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from helpers import releases
+from helpers import explored, releases
 from helpers.manifests import rewrite
 
 RECORD = "NAME-1958-DIAGNOSIS"
@@ -20,7 +20,7 @@ RECORD = "NAME-1958-DIAGNOSIS"
 def made(areas):
     kinds = {"counts": releases.counts, "sizes": releases.group_sizes, "flows": releases.flows}
     kinds["tables"] = releases.tables
-    return {kind: publish(areas) for kind, publish in kinds.items()}
+    return {kind: publish(areas) for kind, publish in kinds.items()} | {"people": explored.contributions()}
 
 
 @pytest.fixture
@@ -323,6 +323,9 @@ def test_rows_are_those_of_the_files(folder, name):
         ("tables", "tables/county.sex", lambda t: t.drop_columns(["county"]), "other columns"),
         ("tables", "measurements/sex", lambda t: t.append_column("name", [[RECORD] * 2]), "other columns"),
         ("tables", "measurements/all", lambda t: pa.table({"value": [5], "std_dev": [1.0]}), "another number of rows"),
+        ("people", "tables/contributions", lambda t: t.rename_columns([*t.column_names[:3], "noise"]), "other columns"),
+        ("people", "tables/contributions", lambda t: pa.concat_tables([t, t]), "another number of rows"),
+        ("people", "measurements/contributions", lambda t: t.drop_columns(["records_to"]), "other columns"),
         ("counts", "hierarchies/hierarchy", lambda t: t.slice(1), "another number of rows"),
         ("counts", "hierarchies/hierarchy", lambda t: t.append_column("who", [[RECORD] * 4]), "describe its tree"),
     ],

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import math
 import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -17,7 +18,6 @@ from tallytree.release.view.release_view import ReleaseView
 from tallytree.views.boundaries import Boundaries
 from tallytree.views.charts.theme import DARK, FONT, LIGHT, css_variables
 from tallytree.views.explore.columns import Part, facts, labels_of, rows_of, totals_of_flows
-from tallytree.views.explore.shapes import shapes_of
 
 ONE_FILE = 100_000
 """Rows and places up to which a page is one file."""
@@ -26,6 +26,10 @@ SCRIPTS = ("data.js", "draw.js", "charts.js", "views.js", "context.js", "main.js
 STYLES = ("explorer.css", "marks.css")
 """The style of the page; rules for narrow windows are in the last."""
 REPORT = "report.html"
+MAP_WIDTH = 1_000
+"""Of a map, in its own units."""
+MOST_POINTS = 40_000
+"""Of all shapes of a map."""
 
 
 def write_page(
@@ -133,3 +137,38 @@ def _script() -> str:
 
 def _text(name: str) -> str:
     return resources.files(__package__).joinpath("page", name).read_text(encoding="utf-8")
+
+
+def shapes_of(boundaries: Boundaries) -> dict[str, Any]:
+    """The paths of areas, and the width and height of the picture that holds them.
+
+    Longitudes and latitudes are scaled evenly, with a degree of longitude as wide as it is at the middle latitude.
+
+    Returns:
+        `width`, `height`, `node` (the number of each area in its level) and `path`, one for each area with a shape.
+    """
+    frame = boundaries.simplified(MOST_POINTS).frame
+    west, south, east, north = (float(each) for each in frame.total_bounds)
+    narrow = max(math.cos(math.radians((south + north) / 2)), 0.05)
+    scale = MAP_WIDTH / max((east - west) * narrow, (north - south), 1e-9)
+
+    def ring(points: Any) -> str:
+        placed = (f"{(x - west) * narrow * scale:.1f},{(north - y) * scale:.1f}" for x, y, *_ in points)
+        return "M" + "L".join(placed) + "Z"
+
+    return {
+        "width": round((east - west) * narrow * scale, 1),
+        "height": round((north - south) * scale, 1),
+        "node": [int(node) for node in frame["node"]],
+        "path": ["".join(ring(points) for points in _rings(shape)) for shape in frame.geometry],
+    }
+
+
+def _rings(shape: Any) -> Iterator[Any]:
+    """The points of every ring of an area; other parts of a mended shape (lines, points) have none."""
+    if shape.geom_type == "Polygon":
+        if not shape.is_empty:
+            yield from (ring.coords for ring in (shape.exterior, *shape.interiors))
+        return
+    for part in getattr(shape, "geoms", ()):
+        yield from _rings(part)
