@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import TOTAL, Hierarchy, decoded
+from tallytree.hierarchy import TOTAL, Hierarchy
 from tallytree.kinds.households import PARTS, PERSONS, SIZES
 from tallytree.kinds.registry import kind_of
 from tallytree.product import Attribute, Product
 from tallytree.release.files import sha256
-from tallytree.release.intervals import checked_alpha, quantile
-from tallytree.release.level_tables import beside_paths
 from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, read_manifest
 from tallytree.release.release import Release, write_manifest
+from tallytree.support.methods import registered_method
 from tallytree.support.whole_files import flush
 
 IN_HOUSEHOLD = "in_household"
@@ -130,51 +128,11 @@ class HouseholdsRelease(Release):
         """
         if any(given is not None for given in options.values()):
             return self.persons.mean(level, alpha=alpha, **options)
-        from tallytree.release.view.release_view import ReleaseView, published_level
-
-        reach = quantile(checked_alpha(alpha), None)
-        view = ReleaseView(self.households)
-        areas = view.known_tree
-        name = self.households._name((areas.levels[0] if level == TOTAL else level,))
-        depth = self.households.levels.index(name)
-        if not isinstance(areas, Hierarchy):
-            raise ValueError("level: the tree of this release is none of areas; take a fresh copy of the release")
-        size = areas.size(depth)
-        persons, of_persons = self._in_households(depth, size)
-        found, rows = published_level(self.households.level_tables[name], areas, depth), view.whole(name)
-        households, of_households = np.zeros(size, dtype=np.int64), np.zeros(size)
-        np.add.at(households, found.nodes, found.numbers)
-        of_households[found.nodes] = rows.column("households_std_dev").to_numpy()
-        none = households == 0
-        number = np.maximum(households, 1)
-        mean = persons / number
-        part = np.minimum(1 / ((view.largest_size or 0) + 1), 1 / np.maximum(mean, 1))
-        variance = (mean * of_households) ** 2 + of_persons**2 * (1 - 2 * mean * part)
-        std_dev = np.sqrt(np.maximum(variance, 0.0)) / number
-        ends = np.maximum(mean - reach * std_dev, np.minimum(mean, 1.0)), mean + reach * std_dev
-        columns = {"persons": pa.array(persons), "households": pa.array(households)}
-        for column, values in zip(("mean", "std_dev", "ci_lower", "ci_upper"), (mean, std_dev, *ends), strict=True):
-            columns[column] = pa.array(values, mask=none)
-        return decoded(beside_paths(areas, depth, np.arange(size, dtype=np.int64), pa.table(columns)))
+        return registered_method("mean_of_households")(self, level, alpha)
 
     def _name(self, given: tuple[str | tuple[str, ...], ...]) -> str:
         """The name of a table of persons, which is what is derived from by other methods than `mean`."""
         return self.persons._name(given)
-
-    def _in_households(self, depth: int, size: int) -> tuple[Any, Any]:
-        """Of every area of a level, the published persons in households and the standard deviation, (areas,) each."""
-        from tallytree.release.view.release_view import ReleaseView, published_level
-        from tallytree.tables.layout import table_of
-
-        view = ReleaseView(self.persons)
-        layout = view.layout
-        place = layout.place(table_of(layout.product, area_tables(layout.product.attributes[0])[depth], "level"))
-        if place is None:
-            raise ValueError("level: the persons of this level are not in the release; take a fresh copy of it")
-        found = published_level(self.persons.level_tables[layout.levels[place]], layout, place)
-        numbers, std_dev = np.zeros(2 * size, dtype=np.int64), np.zeros(2 * size)
-        numbers[found.nodes], std_dev[found.nodes] = found.numbers, view.column(layout.levels[place], "std_dev")
-        return numbers[::2], std_dev[::2]
 
     def _write(self, folder: Path, *, csv: bool) -> None:
         files = {}

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tallytree.kinds.households import PARTS
-from tallytree.release import Release
 from tallytree.release.files import building_folder, warn_of_leftovers
 from tallytree.release.manifest import MANIFEST, REPORT
 from tallytree.release.registry_entry import REGISTRY_FILE, registry_entry
+from tallytree.release.release import Release
 from tallytree.support.whole_files import flush
 
 _AT_FDCWD = -100

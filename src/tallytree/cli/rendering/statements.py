@@ -151,12 +151,11 @@ def show_bound(console: Console, statement: Mapping[str, Any]) -> None:
 
 def show_drowned(console: Console, release: Release) -> None:
     """Show what a cell without a row is, and which levels are mostly noise, with what to publish instead."""
-    from tallytree.release import HouseholdsRelease
     from tallytree.release.remainders import unlisted_sentence
     from tallytree.release.surprises import drowned_sentence
+    from tallytree.release.view.release_view import ReleaseView
 
-    if isinstance(release, HouseholdsRelease):
-        release = release.persons
+    release = ReleaseView(release).release
     unlisted = unlisted_sentence(release.statement)
     if unlisted:
         show_line(console, unlisted)

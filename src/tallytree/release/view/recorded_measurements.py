@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.kinds.measurements import Distribution, Measurement, Noise, Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.release import Release
+from tallytree.release.release import Release
 from tallytree.release.view.sides import node_numbers
 from tallytree.sizes.domain import SizesDomain
 from tallytree.sources.text_columns import text_column
