@@ -56,7 +56,6 @@ _MODULE_OF = {
 }
 _MODULES_OF_METHODS |= {
     "mean": "tallytree.numbers.means",
-    "mean_of_households": "tallytree.numbers.mean_of_households",
     "plot": "tallytree.views.report.plots",
     "quantile": "tallytree.numbers.means",
     "ratio": "tallytree.numbers.ratios",

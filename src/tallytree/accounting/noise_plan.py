@@ -351,13 +351,10 @@ def _obstacle_to_pld(budget: Budget, asked: Sequence[Asked]) -> str | None:
     rho = composable_budget(budget, "zcdp")
     for each in asked:
         scale = gaussian_for(each.sensitivity, rho * each.share).scale
-        what = _IN_WORDS.get(each.statistic) or repr(each.level)
+        what = BESIDE_THE_LEVELS.get(each.statistic) or repr(each.level)
         if not pld.MIN_SIGMA <= scale <= pld.MAX_SIGMA:
             return (
                 f"is computed for noise of scale {float(pld.MIN_SIGMA):g} to {float(pld.MAX_SIGMA):g}, "
                 f"but {what} needs about {float(scale):.3g}"
             )
     return None
-
-
-_IN_WORDS: dict[Statistic, str] = {"largest_size": "the largest size", "contributions": "people by number of records"}

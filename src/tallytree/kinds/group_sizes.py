@@ -27,7 +27,6 @@ GROUP_SIZES = Kind(
         *((*MEMBER_COLUMNS, *errors) for errors in ERRORS[1:]),
     ),
     measured=("values",),
-    by_size=True,
     beside=("maximum", "contributions"),
     made_again_by="tallytree reconcile (in Python tallytree.reconcile_group_sizes)",
 )

@@ -47,7 +47,7 @@ class KindWords:
     domain: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Kind:
     """A released statistic.
 
@@ -63,7 +63,6 @@ class Kind:
         nested: whether every level but the root's is finer than the one before, so that the last is the finest.
         has_tables: whether its levels are tables over several hierarchies, each named by its own levels.
         has_attributes: whether conditions can be set on attributes beside the areas.
-        by_size: whether a node has a number for each size of a group, and not one number.
         reconciled: whether its numbers are made of the measurements, so that parts add up; else they are the
             measurements.
         protects_all_records: whether a person with any number of records is protected, whatever the bound is.
@@ -87,7 +86,6 @@ class Kind:
     nested: bool = True
     has_tables: bool = False
     has_attributes: bool = False
-    by_size: bool = False
     reconciled: bool = True
     protects_all_records: bool = False
     shows_unbiased: bool = False
@@ -97,6 +95,15 @@ class Kind:
     private_table: str = "records"
     trees: tuple[str, ...] = ("hierarchy",)
     made_again_by: str = ""
+
+    def __repr__(self) -> str:
+        """Its name."""
+        return f"Kind({self.name!r})"
+
+    @property
+    def by_size(self) -> bool:
+        """Whether a node has a number for each size of a group, and not one number."""
+        return "size" in self.keys
 
     @property
     def counts_nodes(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -27,8 +28,11 @@ Statistic = Literal[
 """What can be measured of records, under the name that mechanisms and statements have for it: `statistic`. What is
 released is a `Kind`."""
 
-BESIDE_THE_LEVELS: tuple[Statistic, ...] = ("largest_size", "contributions")
-"""What is measured of all records together, beside the levels: each at most once, and before them."""
+BESIDE_THE_LEVELS: Mapping[Statistic, str] = {
+    "largest_size": "the largest size",
+    "contributions": "people by number of records",
+}
+"""What is measured of all records together, beside the levels: each at most once, and before them; and in words."""
 
 
 @dataclass(frozen=True)

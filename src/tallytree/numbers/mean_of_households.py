@@ -11,11 +11,9 @@ from tallytree.release.households_release import area_tables
 from tallytree.release.intervals import checked_alpha, quantile
 from tallytree.release.view.release_view import ReleaseView, published_level
 from tallytree.support.arrays import FloatArray, IntArray
-from tallytree.support.methods import method_of_release
 from tallytree.tables.layout import table_of
 
 
-@method_of_release("mean_of_households")
 def mean_of_households(release: HouseholdsRelease, level: str, alpha: float) -> pa.Table:
     """`HouseholdsRelease.mean`, which documents the arguments."""
     reach = quantile(checked_alpha(alpha), None)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tallytree.kinds.measurements import BESIDE_THE_LEVELS
 from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded, worded, words_of
@@ -301,9 +302,8 @@ def _greek(key: str) -> str:
 
 
 def _split(statement: Mapping[str, Any]) -> Grid:
-    titles = {"maximum": "the largest size", "contributions": "people by number of records"}
-    found = kind_of(statement).measured_beside(statement).items()
-    beside = [(titles[key], each) for key, each in found if "noise" in each]
+    found = kind_of(statement).measured_beside(statement).values()
+    beside = [(BESIDE_THE_LEVELS[each["statistic"]], each) for each in found if "noise" in each]
     measured = [(name(titled(each)), each) for each in statement["levels"] if each.get("measured")]
     return Grid(
         "How the budget was split",
