@@ -7,9 +7,7 @@ or the audit needs them too, in `tallytree.kinds.terms`. `takes` makes the signa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 from tallytree.release import HouseholdsRelease, Release
 from tallytree.run import (
@@ -17,25 +15,19 @@ from tallytree.run import (
     CountsArguments,
     FlowsArguments,
     HouseholdsArguments,
-    Planned,
     SizesArguments,
     TablesArguments,
-    one_release,
+    make_secret,
     plan_contributions,
     plan_counts,
     plan_flows,
     plan_group_sizes,
     plan_households,
-    plan_release,
     plan_tables,
+    released,
 )
-from tallytree.run.release_keys import make_secret
 from tallytree.run.shared_arguments import SharedArguments
 from tallytree.run.signature import takes
-from tallytree.support.progress import run_progress
-from tallytree.support.stages import stage
-
-A = TypeVar("A", bound=SharedArguments)
 
 
 @takes(CountsArguments, shared=SharedArguments)
@@ -65,7 +57,7 @@ def release_counts(arguments: CountsArguments) -> Release:
         >>> release.table("all")["count"].to_pylist()
         [1000]
     """
-    return _released(plan_counts, arguments)
+    return released(plan_counts, arguments)
 
 
 @takes(FlowsArguments, shared=SharedArguments)
@@ -86,7 +78,7 @@ def release_flows(arguments: FlowsArguments) -> Release:
         BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
-    return _released(plan_flows, arguments)
+    return released(plan_flows, arguments)
 
 
 @takes(TablesArguments, shared=SharedArguments)
@@ -120,7 +112,7 @@ def release_tables(arguments: TablesArguments) -> Release:
         >>> release.table()["count"].to_pylist()
         [900]
     """
-    return _released(plan_tables, arguments)
+    return released(plan_tables, arguments)
 
 
 @takes(SizesArguments, shared=SharedArguments)
@@ -143,7 +135,7 @@ def release_group_sizes(arguments: SizesArguments) -> Release:
         BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
-    return _released(plan_group_sizes, arguments)
+    return released(plan_group_sizes, arguments)
 
 
 @takes(HouseholdsArguments, shared=SharedArguments)
@@ -168,7 +160,7 @@ def release_households(arguments: HouseholdsArguments) -> HouseholdsRelease:
         BudgetExceeded: more than the budget, or than the ledger has left, would be spent; nothing was drawn.
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
-    release = _released(plan_households, arguments)
+    release = released(plan_households, arguments)
     assert isinstance(release, HouseholdsRelease)  # noqa: S101  (what a plan of them makes)
     return release
 
@@ -194,16 +186,7 @@ def release_contributions(arguments: ContributionsArguments) -> Release:
         BudgetExceeded: more than the ledger has left would be spent; nothing was drawn.
         OSError: the ledger is locked or cannot be written; nothing was drawn.
     """
-    return _released(plan_contributions, arguments)
-
-
-def _released(plan: Callable[[A], Planned[Any, Any]], arguments: A) -> Release:
-    with run_progress(arguments.progress), one_release():
-        with stage("plan", dataset=arguments.dataset, run=arguments.run):
-            planned = plan_release(plan, arguments)
-        release = planned.run()
-        planned.finish()
-        return release
+    return released(plan_contributions, arguments)
 
 
 def new_secret(path: str | os.PathLike[str]) -> Path:

@@ -49,14 +49,16 @@ from tallytree.run import (
     PlannedTables,
     SizesArguments,
     TablesArguments,
+    make_secret,
+    order,
     plan_counts,
     plan_group_sizes,
     plan_tables,
+    rehearsal,
 )
 from tallytree.run.arguments import RecordOptions
 from tallytree.run.planned import Planned
-from tallytree.run.planned_records import PlannedRecords
-from tallytree.run.release_keys import ReleaseKeys, make_secret
+from tallytree.run.release_keys import ReleaseKeys
 from tallytree.run.signature import takes
 from tallytree.solvers.papers.cost_table import root_table
 from tallytree.solvers.papers.nearest_in_l1 import Method, nearest_in_l1
@@ -105,7 +107,6 @@ __all__ = [
     "Plan",
     "Planned",
     "PlannedCounts",
-    "PlannedRecords",
     "PlannedSizes",
     "PlannedTables",
     "RecordOptions",
@@ -133,12 +134,14 @@ __all__ = [
     "nearest_in_l1",
     "one_drawing_process",
     "options_of",
+    "order",
     "plan_counts",
     "plan_group_sizes",
     "plan_noise",
     "plan_tables",
     "png",
     "project",
+    "rehearsal",
     "report_page",
     "representable",
     "require_charts",

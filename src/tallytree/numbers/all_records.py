@@ -47,7 +47,7 @@ from tallytree.release.counted_unit import counted_noun
 from tallytree.release.intervals import checked_alpha, quantile
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import named_at, sides_of
-from tallytree.run.public_records import LeafNumbers, bounded_and_all
+from tallytree.run.counted_records import LeafNumbers, bounded_and_all
 from tallytree.sources.locate import Files, locate
 from tallytree.support.arrays import FloatArray, IntArray, sum_by_key
 from tallytree.support.methods import method_of_release

@@ -32,9 +32,8 @@ from tallytree.release.view.recorded_measurements import (
     recorded_noise,
 )
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.run.checked_results import sizes_by
-from tallytree.run.promises import broken, in_words
-from tallytree.run.promises import described as described_class
+from tallytree.run.checked_results import broken, in_words, sizes_by
+from tallytree.run.checked_results import described as described_class
 from tallytree.sizes import Joint
 from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.mechanism import SizesMechanism

@@ -129,7 +129,7 @@ class PersonOptions(SharedArguments):
 
     @property
     def asked_contributions(self) -> Contributions | None:
-        """The option `contributions`, as it is after the check."""
+        """See `SharedArguments.asked_contributions`: the option, as it is after the check."""
         return cast("Contributions | None", self.contributions)
 
 
@@ -220,6 +220,8 @@ class ContributionsArguments(CountsArguments):
 @dataclass(frozen=True, eq=False, repr=False)
 class FlowsArguments(CountsOptions):
     """The arguments of `tallytree.release_flows`."""
+
+    private_argument = "trips"
 
     trips: Annotated[
         TableArgument,

@@ -13,7 +13,7 @@ from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run, which
 from tallytree.release import Release
 from tallytree.run.output import Output
 from tallytree.run.planning import warn_caller
-from tallytree.run.private_inputs import InputsSince, inputs_digest, inputs_since
+from tallytree.run.release_keys import InputsSince, inputs_digest, inputs_since
 from tallytree.run.revised import Revised
 
 

@@ -11,9 +11,7 @@ from tallytree.private import Defects, FindDefects, Local, core_dumps_disabled
 from tallytree.release import require_writable
 from tallytree.release.manifest import MANIFEST
 from tallytree.run.planned import Planned
-from tallytree.run.planned_auto_bound import PlannedAutoBound
-from tallytree.run.planned_households import PlannedHouseholds
-from tallytree.run.planned_records import PlannedRecords
+from tallytree.run.planned_contributions import PlannedContributions
 from tallytree.support.validate import path_text
 from tallytree.support.whole_files import write_whole
 
@@ -46,17 +44,14 @@ def lint(planned: Planned[Any, Any], file: str | os.PathLike[str]) -> None:
         OSError: the file cannot be written, or the records cannot be read.
     """
     target = _place(file)
-    release = planned.largest if isinstance(planned, PlannedAutoBound) else planned
-    if not isinstance(release, PlannedRecords | PlannedHouseholds):
+    if isinstance(planned, PlannedContributions):
         raise TypeError(
             f"planned: {type(planned).__name__} has no records; give counts, flows, tables, group sizes or households"
         )
-    engine = release.engine
+    engine, terms = planned.engine, planned.arguments
     if not isinstance(engine, Local):
         raise ValueError(f"engine: {engine.name!r} does not look for defects; give records that this machine can read")
-    terms = release.arguments
-    most = terms.bound
-    found = engine.tabulate(terms.records, FindDefects(release.request, most))  # type: ignore[union-attr]
+    found = engine.tabulate(terms.private_table, FindDefects(planned.request, terms.bound))
     try:
         write_whole(
             target,

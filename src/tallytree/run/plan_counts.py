@@ -20,8 +20,9 @@ from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import options_of
 from tallytree.product import LeafKey, Product, check_columns, leaf_keys
 from tallytree.run.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions, Unlisted
+from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counts_in_bands import check_memory
-from tallytree.run.person_bound import shares_beside
+from tallytree.run.people import shares_beside
 from tallytree.run.planned_counts import PlannedCounts
 from tallytree.run.planning import (
     account,
@@ -53,6 +54,7 @@ def plan_counts(
         argument: the name of the records in messages.
         statistic: the name of the statistic.
     """
+    given, arguments = arguments, for_the_plan(arguments, argument)
     tree = arguments.hierarchy
     if not isinstance(tree, Hierarchy | Product):
         raise TypeError(
@@ -90,7 +92,7 @@ def plan_counts(
         account=account(arguments, statistic, mechanism, plan),
         argument=argument,
     )
-    return planned.seal()
+    return sealed(planned, given)
 
 
 def _default(arguments: CountsArguments) -> LeastSquares:

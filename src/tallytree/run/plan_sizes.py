@@ -19,8 +19,9 @@ from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import Invariants
 from tallytree.product import leaf_keys
 from tallytree.run.arguments import SizesArguments
+from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counted_records import listed_counts
-from tallytree.run.person_bound import shares_beside
+from tallytree.run.people import shares_beside
 from tallytree.run.planned_sizes import PlannedSizes
 from tallytree.run.planning import (
     account,
@@ -53,6 +54,7 @@ MAX_MEASURED_CELLS = 2**32
 
 def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
     """Plan a release of group sizes; see `tallytree.release_group_sizes`."""
+    given, arguments = arguments, for_the_plan(arguments)
     hierarchy = arguments.hierarchy
     if not isinstance(hierarchy, Hierarchy):
         raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
@@ -119,7 +121,7 @@ def plan_group_sizes(arguments: SizesArguments) -> PlannedSizes:
         listed=listed,
         reason_of_split=next(iter(reasons), None),
     )
-    return planned.seal()
+    return sealed(planned, given)
 
 
 def _groups_per_leaf(arguments: SizesArguments, engine: Engine) -> IntArray:

@@ -17,8 +17,9 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Statistic
 from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.run.arguments import TablesArguments
+from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counted_records import listed_counts
-from tallytree.run.person_bound import shares_beside
+from tallytree.run.people import shares_beside
 from tallytree.run.plan_counts import check_person
 from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
 from tallytree.run.planning import account, chosen_engine, noise_plan, std_dev_alone, warn_beyond_machine
@@ -45,6 +46,7 @@ CELL_BYTES = 64
 
 def plan_tables(arguments: TablesArguments) -> PlannedTables:
     """Plan a release of tables; see `tallytree.release_tables`."""
+    given, arguments = arguments, for_the_plan(arguments)
     product = _checked(arguments.hierarchy)
     published = tables_of(product, arguments.tables, "tables")
     mechanism = TablesMechanism.chosen(arguments.mechanism, LeastSquares())
@@ -89,7 +91,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     )
     largest = max(layout.levels, key=lambda name: layout.size(layout.levels.index(name)))
     warn_beyond_machine(planned.expected_bytes, f"the table {largest!r} takes most of it; give coarser tables")
-    return planned.seal()
+    return sealed(planned, given)
 
 
 def _bytes_at_once(layout: TableLayout) -> int:

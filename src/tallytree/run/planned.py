@@ -1,9 +1,7 @@
-"""A planned release, which is data, and its run: tabulate, record in the ledger, measure, reconcile.
+"""A planned release: what is measured with which noise, and the functions of its kind that tabulate, measure and fit.
 
-The order of `Planned.run` is what keeps noise safe. The true statistics are complete before the noise key exists, and
-the key is bound to a digest of them and to the spec (`release_keys`): the same noise never meets different statistics.
-The ledger records the release after the statistics are complete, so that refused records spend nothing, and before the
-noise source is made.
+It is data: planning reads no private row and spends nothing. `order.make_release` runs it. A kind of release (counts,
+tables, group sizes, households, people by their records) is a class of `Planned` with its own functions.
 """
 
 from __future__ import annotations
@@ -12,42 +10,49 @@ import copy
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
-from tallytree.accounting import NoisePlan, Plan, StabilityPlan
-from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
+from tallytree.accounting import LevelPlan, NoisePlan, Plan, StabilityPlan
+from tallytree.accounting.scales import next_float, representable
+from tallytree.accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
 from tallytree.accounting.spending import Posting
 from tallytree.engines import Engine, Local
-from tallytree.errors import SPENT, BudgetExceeded
+from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
+from tallytree.kinds.foreign import check_foreign
 from tallytree.kinds.measurements import Measurement, Statistic
-from tallytree.kinds.terms import UNITS, Unit
-from tallytree.ledger import Account, KeyedDigest
-from tallytree.private import KeyedNoise, NoiseSource, OpenDPNoise, core_dumps_disabled
+from tallytree.kinds.terms import AUTO, UNITS, Unit
+from tallytree.ledger import Account
+from tallytree.private import CountGroups, CountHouseholds, CountRecords, GroupRows, NoiseSource, TrueContributions
 from tallytree.product import Product
 from tallytree.release import LevelTable, Release
+from tallytree.release.contributions_table import description
+from tallytree.release.counted_unit import counted_unit
 from tallytree.release.described import described_statement
 from tallytree.release.detail import DETAIL_NOTE
 from tallytree.release.measured_table import measurement_tables
-from tallytree.release.risk_statement import public_total, risk_statement, weak_protection
-from tallytree.release.statement import ASSUMED, CHECKED, versions
-from tallytree.run.planning import opened, posting
-from tallytree.run.private_inputs import inputs_digest
-from tallytree.run.promises import marked
-from tallytree.run.release_keys import ReleaseKeys, plan_digest, release_key
-from tallytree.run.same_shape import refuse_other_shape
+from tallytree.release.risk_statement import risk_statement
+from tallytree.run.people import CountedPeople, MeasuredContributions, PublishedContributions, beside_the_levels
+from tallytree.run.planning import posting
+from tallytree.run.release_keys import plan_digest
 from tallytree.run.shared_arguments import SharedArguments
-from tallytree.run.workspace import Workspace, workspace
+from tallytree.run.workspace import Workspace
 from tallytree.support.markup import html_table
-from tallytree.support.progress import level_progress
-from tallytree.support.stages import stage
-from tallytree.trees.bands import ForcedCut
 
-M = TypeVar("M")
+CHANGED = "budget: the noise is planned for another release; plan it anew"
+"""What is said of a release whose noise is not that of its fields."""
+
+PLANNED_SOFTWARE = Local.software
+"""The engine's packages in a planned statement, whichever engine tabulates: the noise key is derived from that text."""
+
+LEAST = 1
+"""The bound whose bins people are counted in where it is chosen; also the least bound that can be chosen."""
+
+_DEPENDS_ON_THE_BOUND = ("sensitivity", "noise", "spent", "margin")
+"""What a statement says of a measurement, and cannot say before the bound is known."""
 
 
 class HasDigest(Protocol):
@@ -57,7 +62,16 @@ class HasDigest(Protocol):
         """A digest of all of them, for the derivation of the noise key; never published."""
 
 
+class CountsPeople(HasDigest, Protocol):
+    """True statistics, with people by their number of records."""
+
+    @property
+    def contributions(self) -> TrueContributions | None:
+        """People by their number of records; None where these are not counted."""
+
+
 T = TypeVar("T", bound=HasDigest)
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +108,17 @@ class Planned(ABC, Generic[T, M]):
 
     Attributes:
         statistic: what is released, by its name in specs.
-        arguments: what was given.
+        arguments: what was given. Where the contribution bound is chosen, with the largest one that can be.
         tree: the levels that are measured and published, with their nodes.
         public_tree: the public tree, as the release holds it.
         table_names: how the published spec names the tables that were given.
         mechanism: turns noisy measurements into released tables.
         statistics: what is measured for it at each measured level, root first.
-        plan: the noise of every measured level.
+        plan: the noise of every measured level. Where the contribution bound is chosen, with the largest one; what it
+            spends holds for every bound.
         engine: where records are tabulated.
         account: the release's place in a ledger; None without one.
+        bound_is_chosen: whether the contribution bound is chosen when the release is made; see `auto_bound`.
         sealed_text: the canonical text of `spec` and `statement` when planning sealed it; empty before that.
     """
 
@@ -116,147 +132,102 @@ class Planned(ABC, Generic[T, M]):
     plan: Plan
     engine: Engine
     account: Account | None
+    bound_is_chosen: bool = False
     sealed_text: str = field(default="", init=False)
 
     measured_column: ClassVar[Literal["value", "values"]]
     """How the noisy measurements of a node are published: one number, or a list of them."""
 
-    def __repr__(self) -> str:
-        """What would be measured; nothing of the records."""
-        return f"{type(self).__name__}({self.tree!r}, measuring {', '.join(self.plan.levels) or 'nothing'})"
-
-    def _repr_html_(self) -> str:
-        """What would be measured, as a table for notebooks; nothing of the records."""
-        rows = [(level, size, level in self.plan.levels) for level, size in nodes_per_level(self.tree).items()]
-        title = f"Planned: {type(self.mechanism).__name__}"
-        return html_table(title, ("level", "nodes", "measured"), rows, "No private row was read, nothing was spent.")
-
-    @abstractmethod
-    def check_records(self) -> None:
-        """Check the schema of the records; no private row is read."""
-
-    @cached_property
-    @abstractmethod
-    def spec(self) -> Mapping[str, Any]:
-        """What was asked for, JSON-able, without the names of tables."""
-
-    @cached_property
-    @abstractmethod
-    def statement(self) -> Mapping[str, Any]:
-        """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
+    # --- The functions of a kind ---
 
     @property
-    def beside(self) -> Sequence[Statistic]:
-        """What the arguments say is measured beside the levels, in order."""
-        return ()
+    @abstractmethod
+    def request(self) -> CountRecords | CountGroups | GroupRows | CountHouseholds:
+        """What an engine is asked to check, or to count of all records: without a contribution bound."""
+
+    @abstractmethod
+    def own_spec(self) -> dict[str, Any]:
+        """What was asked for, JSON-able, without the names of tables; for a contribution bound that is a number."""
+
+    @abstractmethod
+    def own_statement(self) -> dict[str, Any]:
+        """The privacy statement; it follows from the plan alone. For a contribution bound that is a number."""
+
+    @abstractmethod
+    def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> T:
+        """The true statistics, from the records, with people by their number of records where these are counted.
+
+        Args:
+            work: where the statistics are kept, if not in memory.
+            people: how people are counted; by default `counted_people`.
+        """
+
+    @abstractmethod
+    def fit(
+        self,
+        true: T,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """Measure the true statistics with noise, and make the released tables of what was measured.
+
+        Args:
+            true: what `tabulate` gave.
+            source: the noise.
+            on_measure: called with a level's name before it is measured.
+            work: with a workspace it is done band by band, from and to its files; all numbers are the same.
+            people: what is published of people by their number of records, which are measured already.
+        """
+
+    def made_up(self, records: int) -> tuple[Planned[T, M], T]:
+        """Made-up statistics with records in so many leaves, and the release of them, in a tree that may be smaller.
+
+        Raises:
+            TypeError: no mechanism from outside is taken by this kind, so none is tried.
+        """
+        raise TypeError(f"mechanism: {type(self).__name__} has no made-up statistics")
 
     @property
     def quantity(self) -> int:
         """The most that one record adds to the size of its group; 1 where records have no quantity."""
         return 1
 
-    @abstractmethod
-    def tabulate(self, work: Workspace | None = None) -> T:
-        """The true statistics, from the records; with a workspace, they may be in its private files."""
+    @property
+    def cells_per_node(self) -> int:
+        """How many cells are measured at a node."""
+        return 1
 
-    @abstractmethod
-    def reconcile(
-        self, true: T, source: NoiseSource, on_measure: Callable[[str], None], work: Workspace | None = None
-    ) -> Reconciled:
-        """Measure the true statistics with noise, and make the released tables of what was measured.
+    @property
+    def beside(self) -> Sequence[Statistic]:
+        """What the arguments say is measured beside the levels, in order."""
+        return beside_the_levels(self.arguments)
 
-        With a workspace band by band, from and to its files, if the mechanism can; all numbers are the same.
+    @property
+    def unit(self) -> Unit:
+        """What a person has up to `max_contributions` of."""
+        return UNITS[self.statistic]
+
+    @property
+    def counted_people(self) -> CountedPeople | None:
+        """How people are counted by their number of records; None where they are not.
+
+        A bound that is chosen is the last number of one of the bins.
         """
+        asked = self.arguments.asked_contributions
+        if asked is None:
+            return None
+        return CountedPeople(asked.at_most, LEAST if self.bound_is_chosen else self.arguments.bound)
 
-    def measured(
-        self, true: T, paid: PaidNoise, on_measure: Callable[[str], None], work: Workspace | None
-    ) -> tuple[Planned[Any, Any], Reconciled]:
-        """What is made of the true statistics with the noise that is paid for, and the release that it is made for.
-
-        That is this one, unless noisy answers choose another one; `Reconciled.about` has its statement then.
-        """
-        return self, self.reconcile(true, paid.source, on_measure, work)
-
-    def rehearse(self) -> None:
-        """Try a mechanism from outside; what only mechanisms of this library make is not tried."""
-
-    def check(self) -> None:
-        """Check what is revised, the ledger's room, the mechanism and the records' schema, reading no private row."""
-        refuse_other_shape(self)
-        self._check_room()
-        self.rehearse()
-        self.check_records()
-
-    @core_dumps_disabled()
-    def run(self, *, forced: ForcedCut | None = None) -> Release:
-        """Tabulate, record, measure, reconcile; the budget is spent here.
-
-        Args:
-            forced: with `memory`, where the tree is cut; for tests, which compare cuts.
-        """
-        if not self.sealed_text or not self._is_as_sealed():
-            raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
-        self.check_plan()
-        refuse_other_shape(self)
-        with (
-            self.telling_what_is_spent(),
-            level_progress(self.arguments.progress, self.plan.levels) as on_measure,
-            workspace(self.arguments.memory, self.engine, forced) as work,
-        ):
-            self._check_room()
-            self.rehearse()
-            if self.account is not None and isinstance(self.plan, NoisePlan):
-                self.plan.check_without_kept()
-            # It follows from the plan, so it is computed before the payment, where a failure costs nothing. It is added
-            # after it, so that no noise depends on how risk is worded or computed.
-            risk = self.risk()
-            inputs = self._inputs()  # before they are read: of a file that is replaced meanwhile it is known
-            with self.stage("tabulate"):
-                true = self.tabulate(work)
-            with self.stage("record"):
-                paid = paid_noise(self, self.sealed_text, true.digest(), inputs)
-            with self.stage("reconcile"):
-                shown, made = self.measured(true, paid, on_measure, work)
-            statement = with_facts({**self.statement, **made.about}, made.beside)
-            statement = marked(statement, self.mechanism)
-            statement["release"] = {"id": paid.release_id, "run": self.arguments.run, "plan": self.plan_digest}
-            if self.arguments.days is not None:
-                statement["release"]["period"] = str(self.arguments.days)
-                statement["release"]["period_is"] = ASSUMED if self.arguments.period_column is None else CHECKED
-            if self.arguments.revised is not None:
-                statement["release"]["revises"] = self.arguments.revised.stated
-            # Which engine tabulated is told, and is no part of the plan: every engine finds the same statistics.
-            statement["software"] |= versions(self.engine.software)
-            statement |= risk if shown is self else shown.risk()
-            total = public_total(statement, getattr(made, "persons", made).tables)
-            statement = weak_protection(statement, total) | statement
-            if not self.arguments.keep_measurements:
-                statement["measurements_kept"] = False
-            # Last, so that neither the plan nor the noise depends on how the publisher describes the release.
-            statement = described_statement(statement, self.arguments.description)
-            spec = copy.deepcopy({**self.spec, **self.table_names})
-            release = shown.as_release(statement, spec, made)
-            if self.account is not None:
-                self.account.finish_repeatable()
-            return release
+    def published_people(self, measured: MeasuredContributions) -> PublishedContributions:
+        """What is published of noisy numbers of people."""
+        return measured.published(self.arguments, self.statistic)
 
     @property
     def expected_work(self) -> str:
         """What making the numbers takes in time and memory, as a sentence; empty where it is not estimated."""
         return ""
-
-    def risk(self) -> dict[str, Any]:
-        """The entry `risk` of the statement; none where the noise is drawn from a seed, and nothing is protected."""
-        return {} if self.arguments.seed is not None else {"risk": risk_statement(self.plan, self.statement)}
-
-    def finish(self) -> None:
-        """Note in the ledger that the release was handed over, or saved."""
-        if self.account is not None:
-            self.account.finish()
-
-    def stage(self, name: str) -> AbstractContextManager[None]:
-        """A stage of this run in the log; see `tallytree.stages`."""
-        return stage(name, dataset=self.dataset, run=self.arguments.run)
 
     def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
         """The release of what was made."""
@@ -268,29 +239,48 @@ class Planned(ABC, Generic[T, M]):
             statement = {**statement, "notes": [*statement["notes"], DETAIL_NOTE]}
         return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions, made.detail)
 
-    @contextmanager
-    def telling_what_is_spent(self) -> Iterator[None]:
-        """Add to an error, or an interruption, that the budget is spent, if the ledger has the release by then."""
-        try:
-            yield
-        except BaseException as error:
-            recorded = None if self.account is None else self.account.recorded
-            if recorded is not None:
-                error.add_note(self._spent_note(recorded.number))
-            raise
+    # --- What it says of itself ---
 
-    def _spent_note(self, number: int) -> str:
-        """What an error after the payment has to say."""
-        if self.arguments.secret is None:
-            return f"{SPENT} (ledger entry {number}); another attempt is another release, and spends it again"
-        how = "" if self.arguments.on_changed == "error" else ' and on_changed="error"'
-        entry = f"{SPENT} (ledger entry {number})"
-        return f"{entry}; repeat the run {self.arguments.run!r} with the same secret{how}, free of charge"
+    def __repr__(self) -> str:
+        """What would be measured; nothing of the records."""
+        return f"{type(self).__name__}({self.tree!r}, measuring {', '.join(self.plan.levels) or 'nothing'})"
+
+    def _repr_html_(self) -> str:
+        """What would be measured, as a table for notebooks; nothing of the records."""
+        rows = [(level, size, level in self.plan.levels) for level, size in nodes_per_level(self.tree).items()]
+        title = f"Planned: {type(self.mechanism).__name__}"
+        return html_table(title, ("level", "nodes", "measured"), rows, "No private row was read, nothing was spent.")
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """What was asked for, JSON-able, without the names of tables."""
+        return self.own_spec() | ({"max_contributions": AUTO} if self.bound_is_chosen else {})
+
+    @cached_property
+    def statement(self) -> dict[str, Any]:
+        """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
+        own = self.own_statement()
+        return self._whatever_bound_is_chosen(own) if self.bound_is_chosen else own
+
+    def risk(self) -> dict[str, Any]:
+        """The entry `risk` of the statement; none where the noise is drawn from a seed, and nothing is protected."""
+        return {} if self.arguments.seed is not None else {"risk": risk_statement(self.plan, self.statement)}
 
     @property
-    def unit(self) -> Unit:
-        """What a person has up to `max_contributions` of."""
-        return UNITS[self.statistic]
+    def leaf_spec(self) -> dict[str, Any]:
+        """What the published spec says of the column with the leaf's code; nothing where records have the path."""
+        leaf = self.arguments.leaf
+        return {} if leaf is None else {"leaf": dict(leaf) if isinstance(leaf, Mapping) else leaf}
+
+    @property
+    def dataset(self) -> str | None:
+        """The data set's name in the ledger, if the release is recorded in one."""
+        return None if self.account is None else self.account.posting.dataset
+
+    @cached_property
+    def plan_digest(self) -> str:
+        """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
+        return plan_digest(canonical(self.spec, self.statement), self.public_tree)
 
     @property
     def posting(self) -> Posting:
@@ -299,11 +289,6 @@ class Planned(ABC, Generic[T, M]):
             self.arguments, self.statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest,
             parts=self._parts,
         )  # fmt: skip
-
-    @cached_property
-    def plan_digest(self) -> str:
-        """The public digest of all that decides the release besides its records and its key; see `release_keys`."""
-        return plan_digest(canonical(self.spec, self.statement), self.public_tree)
 
     @cached_property
     def _parts(self) -> Mapping[str, str]:
@@ -317,51 +302,116 @@ class Planned(ABC, Generic[T, M]):
             "the version of the software": _sha256(json.dumps(self.statement["software"], sort_keys=True)),
         }
 
+    def said_of_tables(self, facts: Mapping[str, Mapping[str, Any]]) -> dict[bytes, bytes]:
+        """What files of tables say that are written before the statement is whole: what `Release.save` writes later."""
+        return description(described_statement(with_facts(self.statement, facts), self.arguments.description))
+
+    # --- A contribution bound that is chosen: see `auto_bound` ---
+
     @property
-    def dataset(self) -> str | None:
-        """The data set's name in the ledger, if the release is recorded in one."""
-        return None if self.account is None else self.account.posting.dataset
+    def candidates(self) -> list[int]:
+        """The contribution bounds that can be chosen; empty where it is given."""
+        people = self.counted_people
+        return [last for _, last in people.bins] if self.bound_is_chosen and people is not None else []
 
-    def check_plan(self) -> None:
-        """Refuse a noise plan that is not about the other fields; see `check_noise_plan`."""
-        check_noise_plan(self)
+    def with_bound(self, bound: int) -> Self:
+        """The release with a given contribution bound, and with noise for it from the same shares of the budget.
 
-    def _is_as_sealed(self) -> bool:
-        """Whether what the fields say now, and what was computed of them when it was sealed, is what was sealed."""
-        anew = replace(self)  # a copy, of which nothing is computed yet
-        return all(canonical(each.spec, each.statement) == self.sealed_text for each in (anew, self))
+        It is not sealed, so it cannot be run by itself.
+
+        Args:
+            bound: m; at most the largest number of records that people are counted by.
+
+        Raises:
+            BudgetExceeded: counts above a threshold, whose noise follows no shares.
+        """
+        # The check that at_most is above the bound is of bounds that are given: one that is chosen may reach it.
+        arguments = copy.copy(self.arguments)
+        object.__setattr__(arguments, "max_contributions", bound)
+        relation, z, nodes = arguments.relation, self.quantity, nodes_per_level(self.tree)
+
+        def needed(each: LevelPlan) -> Sensitivity:
+            return sensitivity(each.statistic, relation, bound, max_quantity=z, nodes=nodes[each.level])
+
+        if not isinstance(self.plan, NoisePlan):
+            raise BudgetExceeded("budget: counts above a threshold are not planned for a bound that is chosen")
+        grid = next_float if arguments.noise == "opendp" else representable
+        plan = self.plan.with_sensitivities(needed, grid)
+        changes: dict[str, Any] = {"arguments": arguments, "plan": plan, "bound_is_chosen": False}
+        return replace(self, **changes)
+
+    @property
+    def note_of_choice(self) -> str:
+        """What the statement says of a contribution bound that is chosen."""
+        candidates = self.candidates
+        return (
+            "The bound max_contributions is chosen from the noisy numbers of people by their number of records, among "
+            f"{len(candidates)} public numbers up to {candidates[-1]:,}. The guarantee holds whichever is chosen, for "
+            "people with any number of records; what is spent is the whole budget."
+        )
+
+    def _whatever_bound_is_chosen(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """The statement as far as it holds whatever bound is chosen: no sensitivity or noise of a level."""
+        stated = with_facts(own, {})
+        unit, candidates = stated["unit_of_protection"], self.candidates
+        open_unit = unit.replace(f"at most {candidates[-1]} ", "at most m ") + ", with m chosen from noisy numbers"
+        if "maximum" in stated:
+            stated["maximum"] = _without_bound(stated["maximum"])
+        stated |= {
+            "max_contributions": AUTO,
+            "unit_of_protection": open_unit,
+            "guarantee": stated["guarantee"].replace(unit, open_unit),
+            "levels": [_without_bound(level) for level in stated["levels"]],
+            "notes": [*stated["notes"], self.note_of_choice],
+        }
+        stated["contributions"]["chosen_among"] = candidates
+        return {**stated, "counted": counted_unit(stated)}
+
+    # --- Is its noise that of its fields? ---
 
     def seal(self) -> Self:
         """Check the noise plan once more, against the fields, and seal the release.
 
         Raises:
             BudgetExceeded: the noise is planned for another sensitivity.
+            TypeError: a mechanism from outside that can be changed, or has options that cannot be published.
         """
+        check_foreign(self.mechanism)
         self.check_plan()
         if self.account is not None:
             self.account.posting = self.posting
         object.__setattr__(self, "sealed_text", canonical(self.spec, self.statement))
         return self
 
-    def _inputs(self) -> KeyedDigest | None:
-        """Gives the keyed digest of the files of the records, as they are now; None where it is not known."""
-        given = self.arguments
-        if self.account is None or given.secret is None:
-            return None
-        table = getattr(given, "records", None)  # every kind of release has them
-        return inputs_digest(given.secret, given.dataset, given.run, table, "records")
+    def check_sealed(self) -> None:
+        """Refuse a release that is not sealed, or whose fields, or what was computed of them, were changed since.
 
-    def _check_room(self) -> None:
-        """Refuse what the ledger would not take, before a private row is read."""
-        if self.account is not None:
-            self.account.check()
+        Raises:
+            BudgetExceeded: it is.
+        """
+        anew = replace(self)  # a copy, of which nothing is computed yet
+        if not self.sealed_text or any(
+            canonical(each.spec, each.statement) != self.sealed_text for each in (anew, self)
+        ):
+            raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
+        self.check_plan()
+
+    def check_plan(self) -> None:
+        """Refuse a noise plan that is not about the other fields, for any contribution bound that can be chosen.
+
+        Raises:
+            BudgetExceeded: it is about another release; or a bound would spend another amount.
+        """
+        check_noise_plan(self)
+        for bound in self.candidates:
+            candidate = self.with_bound(bound)
+            candidate.check_plan()
+            if (candidate.plan.spent, candidate.arguments.bound) != (self.plan.spent, bound):
+                raise BudgetExceeded(CHANGED)
 
 
-CHANGED = "budget: the noise is planned for another release; plan it anew"
-"""What is said of a release whose noise is not that of its fields."""
-
-PLANNED_SOFTWARE = Local.software
-"""The engine's packages in a planned statement, whichever engine tabulates: the noise key is derived from that text."""
+def _without_bound(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if key not in _DEPENDS_ON_THE_BOUND}
 
 
 def _sha256(text: str) -> str:
@@ -399,11 +449,12 @@ def check_noise_plan(planned: Planned[Any, Any]) -> None:
 
     Raises:
         BudgetExceeded: a level's statistic or sensitivity is another than the other fields say, or that of what is
-            measured beside the levels is; or more or less is measured there than they say.
+            measured beside the levels is; or more or less is measured there than they say; or the public tree is not
+            the one that is measured.
     """
     plan, terms, tree, max_quantity = planned.plan, planned.arguments, planned.tree, planned.quantity
     relation, m = terms.relation, terms.bound
-    found = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
+    planned_for = {level: (each.statistic, each.sensitivity) for level, each in plan.levels.items()}
     nodes = nodes_per_level(tree)
     needed = level_sensitivities(planned.statistics, relation, m, max_quantity=max_quantity, nodes=nodes)
     first = [(each.level, each.statistic, each.sensitivity) for each in plan.beside]
@@ -412,63 +463,6 @@ def check_noise_plan(planned: Planned[Any, Any]) -> None:
         for statistic in planned.beside
     ]
     lost = plan.stable.most_lost if isinstance(plan, StabilityPlan) else m
-    if (found, first, lost) != (needed, wanted, m):
+    same_tree = planned.public_tree is getattr(tree, "product", tree)
+    if (planned_for, first, lost) != (needed, wanted, m) or not same_tree:
         raise BudgetExceeded(CHANGED)
-
-
-@dataclass(frozen=True, eq=False)
-class PaidNoise:
-    """The noise of a release that is recorded.
-
-    Attributes:
-        source: the noise of what is measured.
-        release_id: the id of the release.
-        keys: what the noise key was derived from.
-    """
-
-    source: NoiseSource
-    release_id: str
-    keys: ReleaseKeys = field(repr=False)
-
-    def after_a_choice(self, statistics: bytes, plan: str) -> NoiseSource:
-        """The noise of what is measured next, by a plan that answers with `source` have chosen.
-
-        Args:
-            statistics: the digest of the true statistics that are measured next.
-            plan: the public digest of the chosen plan.
-        """
-        if isinstance(self.source, OpenDPNoise):
-            return OpenDPNoise()
-        return KeyedNoise(self.keys.noise_after_a_choice(self.release_id, statistics, plan))
-
-
-def paid_noise(
-    planned: Planned[Any, Any], asked: str, statistics: bytes, inputs: KeyedDigest | None = None
-) -> PaidNoise:
-    """Record the release, then make the noise source. No noise key exists before the ledger has the release on disk.
-
-    Args:
-        planned: the planned release.
-        asked: the canonical text of its spec and its statement.
-        statistics: the digest of its true statistics.
-        inputs: gives the keyed digest of the files that these were read from; None where it is not known.
-    """
-    account, options = planned.account, planned.arguments
-
-    def keys() -> ReleaseKeys:
-        return ReleaseKeys(release_key(options), options.secret is not None, statistics, asked, planned.plan_digest)
-
-    # A secret is read once and before the payment; a fresh key is made after it.
-    known = None if options.secret is None else keys()
-    release_id = None
-    if account is not None:
-        elsewhere = account.ledger != opened(options.ledger) or account.on_changed != options.on_changed
-        if options.seed is not None or account.posting != planned.posting or elsewhere:
-            raise BudgetExceeded(
-                "ledger: the release was changed after its place in the ledger was planned; plan it anew"
-            )
-        release_id = account.record(None if known is None else known.keyed_digest, inputs).release_id
-    known = known or keys()
-    release_id = release_id or known.unrecorded_id()
-    source = OpenDPNoise() if options.noise == "opendp" else KeyedNoise(known.noise(release_id))
-    return PaidNoise(source, release_id, known)

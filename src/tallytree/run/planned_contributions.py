@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from tallytree.accounting import Asked, NoisePlan, plan_noise
@@ -13,21 +12,19 @@ from tallytree.accounting.scales import next_float, representable
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.budget import Budget, exact
 from tallytree.errors import BudgetExceeded
-from tallytree.kinds.contributions import DEFAULT_AT_MOST, Contributions, contribution_bins
+from tallytree.kinds.contributions import DEFAULT_AT_MOST, Contributions
 from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import AUTO, UNITS, Unit, options_of
-from tallytree.private import NoiseSource, TrueContributions
-from tallytree.release import LevelTable, Release
+from tallytree.private import CountGroups, CountHouseholds, CountRecords, GroupRows, NoiseSource
+from tallytree.release import Release
 from tallytree.release.contributions_table import FILE
 from tallytree.release.level_tables import PlainTable, read_all
 from tallytree.release.statement import privacy_statement
 from tallytree.run.arguments import ContributionsArguments, CountsArguments
-from tallytree.run.choosing_bound import recommendation
-from tallytree.run.measured_contributions import counted_noun, measured_contributions
+from tallytree.run.auto_bound import FirstPhase, recommendation
+from tallytree.run.people import CountedPeople, MeasuredContributions, PublishedContributions, counted_noun
 from tallytree.run.plan_counts import plan_counts
-from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled, check_same
-from tallytree.run.planned_auto_bound import LEAST, PlannedAutoBound, plan_release
-from tallytree.run.planned_records import AnyRecords
+from tallytree.run.planned import LEAST, PLANNED_SOFTWARE, Planned, Reconciled, check_same
 from tallytree.run.planning import account
 from tallytree.run.workspace import Workspace
 
@@ -38,7 +35,7 @@ class PeopleByRecords:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
+class PlannedContributions(Planned[FirstPhase, PeopleByRecords]):
     """A planned release of people by their number of records.
 
     Attributes:
@@ -48,7 +45,7 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         bound: the contribution bound of the other release; None where it is chosen when that is made.
     """
 
-    chosen_for: AnyRecords
+    chosen_for: Planned[Any, Any]
     asked: Contributions
     plan: NoisePlan
     bound: int | None
@@ -66,31 +63,30 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         return UNITS[self.chosen_for.statistic]
 
     @property
-    def bins(self) -> tuple[tuple[int, int], ...]:
-        """First and last number of records of each bin."""
-        return contribution_bins(self.bound or LEAST, self.asked.at_most)
+    def counted_people(self) -> CountedPeople:
+        """See `Planned.counted_people`."""
+        return CountedPeople(self.asked.at_most, self.bound or LEAST)
 
-    def check_records(self) -> None:
-        """See `Planned.check_records`."""
-        self.chosen_for.check_records()
+    @property
+    def request(self) -> CountRecords | CountGroups | GroupRows | CountHouseholds:
+        """See `Planned.request`: that of the release whose bound is to be chosen."""
+        return self.chosen_for.request
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`: the arguments are those of the other release too."""
         check_same(self, self.chosen_for, "arguments", "tree", "public_tree")
         super().check_plan()
 
-    @cached_property
-    def spec(self) -> dict[str, Any]:
-        """See `Planned.spec`: the spec of the release that the bound is for, and how people are counted."""
+    def own_spec(self) -> dict[str, Any]:
+        """See `Planned.own_spec`: the spec of the release that the bound is for, and how people are counted."""
         return {
             "statistic": "contributions",
             "contributions": {"at_most": self.asked.at_most},
             "chosen_for": self.chosen_for.spec,
         }
 
-    @cached_property
-    def statement(self) -> dict[str, Any]:
-        """See `Planned.statement`."""
+    def own_statement(self) -> dict[str, Any]:
+        """See `Planned.own_statement`."""
         terms = self.arguments
         noun = counted_noun(terms, self.chosen_for.statistic)
         statement = privacy_statement(
@@ -110,55 +106,54 @@ class PlannedContributions(Planned[TrueContributions, PeopleByRecords]):
         )
         # Nothing is bounded here, and nothing assumed: the numbers would be read as what this release enforces.
         statement |= {"max_contributions": None, "max_contributions_enforced": None}
-        table = {"level": FILE, "nodes": len(self.bins), "measured": True}
+        table = {"level": FILE, "nodes": len(self.counted_people.bins), "measured": True}
         statement["levels"] = [table | statement["contributions"]]
         statement["contributions"] |= {"at_most": self.asked.at_most, "bound": self.bound or AUTO}
         return statement
 
-    def tabulate(self, work: Workspace | None = None) -> TrueContributions:
+    def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> FirstPhase:
         """See `Planned.tabulate`."""
-        tabulated = self.chosen_for.tabulate_with(self.asked, bins_of=self.bound or LEAST)
-        true: TrueContributions | None = tabulated.contributions
+        people = people or self.counted_people
+        true = self.chosen_for.tabulate(None, people).contributions
         if true is None:
             raise BudgetExceeded("contributions: the engine did not count people by their number of records")
-        return true
+        return FirstPhase(true, true.digest())
 
-    def reconcile(
-        self,
-        true: TrueContributions,
-        source: NoiseSource,
-        on_measure: Callable[[str], None],
-        work: Workspace | None = None,
-    ) -> Reconciled:
-        """See `Planned.reconcile`: nothing is reconciled, and the noisy numbers are published as they are."""
-        measured = measured_contributions(true, self.plan, source, self.bins)
+    def published_people(self, measured: MeasuredContributions) -> PublishedContributions:
+        """See `Planned.published_people`; a bound that is chosen is the one that the release would choose."""
         noun = counted_noun(self.arguments, self.chosen_for.statistic)
         chosen = recommendation(self.chosen_for, measured)
-        # For a bound that is chosen there is a recommendation: it is the one that the release would choose.
         bound = self.bound or int((chosen or {})["max_contributions"])
         facts = measured.facts(bound, noun, applied=False) | {"bound": bound, "recommended": chosen}
-        tables = {FILE: measured.table()}
-        kept = measured.table("value")
-        if not self.arguments.keep_measurements:
-            kept = PlainTable(read_all(kept).slice(0, 0))
-        return Reconciled(tables, (), {}, {"contributions": facts}, kept)
+        return PublishedContributions(measured.table(), {"contributions": facts})
+
+    def fit(
+        self,
+        true: FirstPhase,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace | None,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """See `Planned.fit`: nothing is fitted, and the noisy numbers are published as they are."""
+        if people.table is None:
+            raise BudgetExceeded("contributions: people were not counted by their number of records")
+        kept = read_all(people.table).rename_columns({"people": "value"})
+        measured = PlainTable(kept if self.arguments.keep_measurements else kept.slice(0, 0))
+        return Reconciled({FILE: people.table}, (), {}, people.facts, measured={FILE: measured})
 
     def as_release(self, statement: Mapping[str, Any], spec: Mapping[str, Any], made: Reconciled) -> Release:
         """See `Planned.as_release`: one table, which is of no level, and what was measured for it."""
-        measured: dict[str, LevelTable] = {} if made.contributions is None else {FILE: made.contributions}
-        return Release(statement, spec, made.tables, measured)
+        return Release(statement, spec, made.tables, made.measured or {})
 
 
 def plan_contributions(arguments: ContributionsArguments) -> PlannedContributions:
     """Plan a release of people by their number of records; see `tallytree.release_contributions`."""
     options = options_of(arguments, CountsArguments)
-    planned: Any = plan_release(plan_counts, CountsArguments(**options))
-    return contributions_of(planned, arguments.share, arguments.at_most)
+    return contributions_of(plan_counts(CountsArguments(**options)), arguments.share, arguments.at_most)
 
 
-def contributions_of(
-    planned: AnyRecords | PlannedAutoBound, share: Any = None, at_most: int | None = None
-) -> PlannedContributions:
+def contributions_of(planned: Planned[Any, Any], share: Any = None, at_most: int | None = None) -> PlannedContributions:
     """Plan a release of people by their number of records, to choose the bound of another planned release.
 
     Args:
@@ -169,11 +164,8 @@ def contributions_of(
     Raises:
         ValueError: nothing names the people; a share that is not above 0 and at most 1; a number out of range.
     """
-    bound = None
-    if isinstance(planned, PlannedAutoBound):
-        planned = planned.largest
-    else:
-        bound = planned.arguments.bound
+    bound = None if planned.bound_is_chosen else planned.arguments.bound
+    planned = replace(planned, bound_is_chosen=False)  # with the largest bound, where it is chosen
     given: Any = planned.arguments
     if given.person is None:
         raise ValueError("person: to count people by their number of records, name the column with the ids of people")

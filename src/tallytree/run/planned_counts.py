@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 from tallytree.accounting import StabilityPlan
@@ -13,7 +13,6 @@ from tallytree.counts.in_bands import GoesDown
 from tallytree.counts.mechanism import MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.kinds.contributions import Contributions
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Measures
 from tallytree.private import CountRecords, CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
@@ -22,15 +21,19 @@ from tallytree.release.counted_unit import ONCE_IN_A_LEAF
 from tallytree.release.released_tables import count_tables
 from tallytree.release.remainders import NOTE
 from tallytree.release.statement import TOTAL_IS_PUBLIC, privacy_statement
-from tallytree.run import made_up
+from tallytree.run import rehearsal
 from tallytree.run.arguments import CountsArguments
 from tallytree.run.checked_results import about_foreign_counts, counts_by
 from tallytree.run.counted_records import counted_records, refuse_more_than, request_for
 from tallytree.run.counts_in_bands import Bands, CountsMeasuring, reconcile_in_bands
-from tallytree.run.measured_contributions import PublishedContributions, true_contributions
-from tallytree.run.person_bound import contributions_spec, with_contributions
-from tallytree.run.planned import PLANNED_SOFTWARE, Reconciled
-from tallytree.run.planned_records import PlannedRecords
+from tallytree.run.people import (
+    CountedPeople,
+    PublishedContributions,
+    contributions_spec,
+    true_contributions,
+    with_contributions,
+)
+from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace, not_taken
 
 _UNUSED_TOTAL = (
@@ -45,7 +48,7 @@ _LEFT_OUT = (
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism]):
+class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     """A planned release of counts.
 
     Attributes:
@@ -65,18 +68,13 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
         """The records' columns for each hierarchy of the tree."""
         return leaf_keys(self.tree, self.arguments.leaf, self.arguments.on_unknown)
 
-    def check_records(self) -> None:
-        """See `Planned.check_records`."""
-        self.engine.check(self.arguments.records, self.request)
-
     @property
     def request(self) -> CountRecords:
-        """See `PlannedRecords.request`."""
+        """See `Planned.request`."""
         return request_for(self.arguments, self.keys, self.argument, person=self.arguments.person)
 
-    @cached_property
-    def spec(self) -> dict[str, Any]:
-        """See `Planned.spec`."""
+    def own_spec(self) -> dict[str, Any]:
+        """See `Planned.own_spec`."""
         return {
             "statistic": self.statistic,
             "tree": repr(self.tree),
@@ -89,9 +87,8 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
             **self.arguments.period_spec,
         }
 
-    @cached_property
-    def statement(self) -> dict[str, Any]:
-        """See `Planned.statement`."""
+    def own_statement(self) -> dict[str, Any]:
+        """See `Planned.own_statement`."""
         invariants = ["the hierarchy"]
         if self._total_is_published:
             invariants.append(TOTAL_IS_PUBLIC)
@@ -120,29 +117,29 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
         return with_contributions(statement, self.arguments)
 
     def made_up(self, records: int) -> tuple[PlannedCounts, TrueCounts]:
-        """See `PlannedRecords.made_up`."""
-        tree = made_up.cut_tree(self.tree)
-        numbers = made_up.leaf_numbers(tree.size(len(tree.levels) - 1), records)
+        """See `Planned.made_up`."""
+        tree = rehearsal.cut_tree(self.tree)
+        numbers = rehearsal.leaf_numbers(tree.size(len(tree.levels) - 1), records)
         return replace(self, tree=tree), TrueCounts(tree, *numbers, distinct=self.arguments.distinct)
 
-    def tabulate_with(
-        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
+    def tabulate(
+        self, work: Workspace | None = None, people: CountedPeople | None = None
     ) -> TrueCounts | CountsInFiles:
-        """See `PlannedRecords.tabulate_with`."""
-        given = self.arguments
+        """See `Planned.tabulate`."""
+        given, people = self.arguments, people or self.counted_people
         if work is not None and isinstance(self.mechanism, GoesDown):
             work.place.check(self.mechanism)
-        found = counted_records(self.engine, given, given.records, self.keys, self.argument, asked)
-        refuse_more_than(self.mechanism, int(found.counts.sum()), self.argument, "records")
-        people = true_contributions(found, self.tree, asked, bins_of or given.bound)
+        leaves = counted_records(self.engine, given, self.keys, self.argument, people)
+        refuse_more_than(self.mechanism, int(leaves.counts.sum()), self.argument, "records")
+        counted = true_contributions(leaves, self.tree, people)
         if work is not None:
             return CountsInFiles(
-                self.tree, found, work.private, distinct=given.distinct, contributions=people, rows=work.rows
+                self.tree, leaves, work.private, distinct=given.distinct, contributions=counted, rows=work.rows
             )
-        leaves = self.tree.leaf_numbers(found.parts) if isinstance(self.tree, Product) else found.parts[0]
-        return TrueCounts(self.tree, leaves, found.counts, distinct=given.distinct, contributions=people)
+        nodes = self.tree.leaf_numbers(leaves.parts) if isinstance(self.tree, Product) else leaves.parts[0]
+        return TrueCounts(self.tree, nodes, leaves.counts, distinct=given.distinct, contributions=counted)
 
-    def reconcile_levels(
+    def fit(
         self,
         true: TrueCounts | CountsInFiles,
         source: NoiseSource,
@@ -150,7 +147,7 @@ class PlannedCounts(PlannedRecords[TrueCounts | CountsInFiles, CountsMechanism])
         work: Workspace | None,
         people: PublishedContributions,
     ) -> Reconciled:
-        """See `PlannedRecords.reconcile_levels`."""
+        """See `Planned.fit`."""
         given = self.arguments
         if isinstance(true, CountsInFiles):
             if work is None:

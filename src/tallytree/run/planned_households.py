@@ -29,7 +29,6 @@ from tallytree.private import (
     TrueHouseholds,
     TrueRanks,
     TrueTables,
-    entropy,
 )
 from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.release import Release
@@ -42,10 +41,9 @@ from tallytree.release.statement import WARNING, privacy_statement
 from tallytree.release.view.release_view import published_level
 from tallytree.run.counted_records import MAX_RECORDS
 from tallytree.run.households_arguments import HouseholdsArguments
-from tallytree.run.measured_contributions import PublishedContributions
+from tallytree.run.people import CountedPeople, PublishedContributions, contribution_bound
 from tallytree.run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables, learning_notes
-from tallytree.run.release_keys import release_key
 from tallytree.run.workspace import Workspace
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.given_persons import (
@@ -56,7 +54,7 @@ from tallytree.sizes.given_persons import (
 from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.checks import MAX_EXACT
 from tallytree.support.arrays import FloatArray, IntArray
-from tallytree.tables import TablesMechanism
+from tallytree.tables import TableLayout, TablesMechanism
 from tallytree.tables.layout import sizes_of
 
 _AGREES = (
@@ -96,8 +94,13 @@ class PartLevels:
         areas: the public tree of areas.
     """
 
-    persons: Levels
+    persons: TableLayout
     areas: Hierarchy
+
+    @property
+    def product(self) -> Product:
+        """The hierarchies of the tables of persons."""
+        return self.persons.product
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -178,7 +181,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
 
     @property
     def request(self) -> CountHouseholds:
-        """What an engine is asked to check."""
+        """See `Planned.request`."""
         return self._request(None)
 
     def _request(self, bound: ContributionBound | None) -> CountHouseholds:
@@ -193,10 +196,6 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             period=given.in_period,
         )
 
-    def check_records(self) -> None:
-        """See `Planned.check_records`."""
-        self.engine.check(self.arguments.records, self.request)
-
     def check_plan(self) -> None:
         """See `Planned.check_plan`: also that the tables of persons have their part of this plan.
 
@@ -209,9 +208,8 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         if dict(self.persons.plan.levels) != of_persons or self.persons.tree is not self.tree.persons:
             raise BudgetExceeded(CHANGED)
 
-    @cached_property
-    def spec(self) -> dict[str, Any]:
-        """See `Planned.spec`."""
+    def own_spec(self) -> dict[str, Any]:
+        """See `Planned.own_spec`."""
         given = self.arguments
         of_tables = self.persons.spec
         return {
@@ -228,9 +226,8 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             "share_of_sizes": float(given.sizes_share),
         }
 
-    @cached_property
-    def statement(self) -> dict[str, Any]:
-        """See `Planned.statement`."""
+    def own_statement(self) -> dict[str, Any]:
+        """See `Planned.own_statement`."""
         of_tables = self.persons.statement
         largest = self.arguments.max_household_size
         notes = [] if self.mechanism.caution is None else [self.mechanism.caution]
@@ -264,18 +261,14 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         """See `Planned.expected_work`: of the tables of persons, which take most of it."""
         return self.persons.expected_work
 
-    def tabulate(self, work: Workspace | None = None) -> TrueHouseholds:
+    def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> TrueHouseholds:
         """See `Planned.tabulate`: both parts in one pass, so that they count the same records."""
-        given = self.arguments
-        bound = None
-        if given.person is not None:
-            key = entropy.derive(release_key(given), "records that count")
-            bound = ContributionBound(given.person, given.bound, key)
-        found = self.engine.tabulate(given.records, self._request(bound))
-        if int(found.persons.counts.sum()) > min(MAX_RECORDS, MAX_RECORDS_OF_TABLES):
+        bound = contribution_bound(self.arguments, people)
+        counted = self.engine.tabulate(self.arguments.records, self._request(bound))
+        if int(counted.persons.counts.sum()) > min(MAX_RECORDS, MAX_RECORDS_OF_TABLES):
             raise ValueError("records: there are more than 2^50, beyond which sums are not exact; use fewer")
-        tables = TrueTables(self.persons.layout, found.persons, self.persons.statistics)
-        return TrueHouseholds(tables, self.ranks_of(found))
+        tables = TrueTables(self.persons.layout, counted.persons, self.persons.statistics)
+        return TrueHouseholds(tables, self.ranks_of(counted))
 
     def listed_persons(self, table: Any, argument: str) -> LeafHouseholds:
         """What a public table of persons has, with the columns of the records; all of its rows count.
@@ -286,29 +279,30 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         asked = replace(self._request(None), on_unknown="error", argument=argument, person=None, period=None)
         return self.engine.tabulate(table, asked)
 
-    def ranks_of(self, found: LeafHouseholds) -> TrueRanks:
-        """The persons by rank of what an engine found."""
+    def ranks_of(self, counted: LeafHouseholds) -> TrueRanks:
+        """The persons by rank of what an engine counted."""
         names = {level: size_level(level) for level in self.areas.levels}
-        return TrueRanks(self.areas, found.households, self.largest, names)
+        return TrueRanks(self.areas, counted.households, self.largest, names)
 
     @property
     def largest(self) -> int:
         """K."""
         return self.arguments.max_household_size
 
-    def reconcile(
+    def fit(
         self,
         true: TrueHouseholds,
         source: NoiseSource,
         on_measure: Callable[[str], None],
-        work: Workspace | None = None,
+        work: Workspace | None,
+        people: PublishedContributions,
     ) -> ReconciledHouseholds:
-        """See `Planned.reconcile`: persons first, then households by size, given the published persons.
+        """See `Planned.fit`: persons first, then households by size, given the published persons.
 
         Both parts draw from one source. Their noise is independent, since no measurement of one has the name of a
         measurement of the other, and so none has its address.
         """
-        persons = self.persons.reconcile_levels(true.persons, source, on_measure, None, PublishedContributions())
+        persons = self.persons.fit(true.persons, source, on_measure, None, people)
         households = self.sizes_given(persons.tables, true.ranks, source, on_measure)
         about = {key: households.about[key] for key in ("constraint_violations", "mended")}
         return ReconciledHouseholds({}, (), about, persons=persons, households=households)

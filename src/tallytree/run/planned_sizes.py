@@ -1,10 +1,12 @@
-"""A planned release of group sizes."""
+"""A planned release of group sizes.
+
+The largest size is measured first where it is private: the one thing that is known of it afterwards is a noisy value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,6 @@ import numpy as np
 from tallytree.accounting import NoisePlan
 from tallytree.accounting.sensitivity import effective_quantity
 from tallytree.hierarchy import Hierarchy, nodes_per_level
-from tallytree.kinds.contributions import Contributions
 from tallytree.kinds.measurements import Measurement, Statistic
 from tallytree.kinds.terms import Invariants
 from tallytree.private import (
@@ -30,25 +31,24 @@ from tallytree.private import (
 from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement
-from tallytree.run import made_up
+from tallytree.run import rehearsal
 from tallytree.run.arguments import SizesArguments
 from tallytree.run.checked_results import sizes_by
 from tallytree.run.counted_records import dropped_or_refused, refuse_more_than
-from tallytree.run.measured_contributions import PublishedContributions, true_contributions
-from tallytree.run.measured_maximum import within_measured_maximum
-from tallytree.run.person_bound import (
+from tallytree.run.people import (
+    CountedPeople,
+    PublishedContributions,
     beside_the_levels,
     contribution_bound,
     contributions_spec,
+    true_contributions,
     with_contributions,
 )
-from tallytree.run.planned import PLANNED_SOFTWARE, Reconciled
-from tallytree.run.planned_records import PlannedRecords
+from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.sizes_in_bands import SizesMeasuring, reconcile_in_bands
-from tallytree.run.sizes_notes import SizesNotes
 from tallytree.run.workspace import Workspace
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.sizes.private_maximum import PrivateMaximum, margin
+from tallytree.sizes.private_maximum import PrivateMaximum, largest_published, margin
 from tallytree.support.arrays import IntArray
 from tallytree.trees.bands import Cut
 
@@ -57,6 +57,18 @@ MAX_LIST_CELLS = 2**31
 
 MAX_GROUPS = 2**50
 """Beyond about 2^53 a float does not hold every integer."""
+
+_CELLS: dict[Invariants, str] = {
+    "groups": "tail_counts: groups of size >= s, for s = {next} … {K}; histogram: groups of size s, for s = {smallest} "
+    "… {K}; sorted_sizes: the sizes of a node's groups, ascending; chain_tail_counts: for s = {smallest} … {K} the "
+    "level's groups that are larger than s, or of size s in this node or a later one.",
+    "total": "tail_counts: groups of size >= s, for s = {smallest} … {K} (at the root, where it is G, "
+    "for s = {next} … {K}); histogram: groups of size s, for s = {smallest} … {K}; chain_tail_counts: for those s the "
+    "level's groups that are larger than s, or of size s in this node or a later one.",
+    "none": "tail_counts: groups of size >= s, for s = {smallest} … {K}; histogram: groups of size s, for those s; "
+    "chain_tail_counts: for those s the level's groups that are larger than s, or of size s in this node or a later "
+    "one.",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +91,7 @@ class TabulatedSizes:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
+class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     """A planned release of group sizes.
 
     Attributes:
@@ -120,7 +132,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
 
     @property
     def cells_per_node(self) -> int:
-        """See `PlannedRecords.cells_per_node`."""
+        """See `Planned.cells_per_node`."""
         return self.largest - self.smallest + 1
 
     @property
@@ -128,13 +140,8 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         """The records' path columns and their hierarchy."""
         return leaf_keys(self.tree, self.arguments.leaf, self.arguments.on_unknown)[0]
 
-    def check_records(self) -> None:
-        """See `Planned.check_records`."""
-        self.engine.check(self.arguments.records, self.request)
-
-    @cached_property
-    def spec(self) -> dict[str, Any]:
-        """See `Planned.spec`."""
+    def own_spec(self) -> dict[str, Any]:
+        """See `Planned.own_spec`."""
         given, maximum = self.arguments, self.private_maximum
         return {
             "statistic": "group_sizes",
@@ -156,26 +163,16 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             **given.period_spec,
         }
 
-    @cached_property
-    def statement(self) -> dict[str, Any]:
-        """See `Planned.statement`."""
-        notes = SizesNotes(
-            self.arguments,
-            self.plan,
-            self.invariants,
-            self.smallest,
-            self.largest,
-            self.caution,
-            self.reason_of_split,
-        )
+    def own_statement(self) -> dict[str, Any]:
+        """See `Planned.own_statement`."""
         statement = privacy_statement(
             statistic="group_sizes",
             levels=nodes_per_level(self.tree),
             plan=self.plan,
             terms=self.arguments,
             mechanism=self.mechanism,
-            invariants=list(notes.of_invariants()),
-            notes=list(notes.of_measurements()),
+            invariants=list(self._invariants()),
+            notes=list(self._notes()),
             tabulated_by=PLANNED_SOFTWARE,
             dataset=self.dataset,
             max_quantity=self.arguments.max_quantity,
@@ -185,24 +182,23 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         return with_contributions(statement, self.arguments)
 
     def made_up(self, records: int) -> tuple[PlannedSizes, TabulatedSizes]:
-        """See `PlannedRecords.made_up`."""
-        tree = made_up.cut(self.tree, self.cells_per_node)
-        leaves, groups = made_up.leaf_numbers(tree.n_leaves, records)
+        """See `Planned.made_up`."""
+        tree = rehearsal.cut(self.tree, self.cells_per_node)
+        leaves, groups = rehearsal.leaf_numbers(tree.n_leaves, records)
         per_leaf = np.zeros(tree.n_leaves, dtype=np.int64)
         per_leaf[leaves] = groups
         bounds = self.smallest, self.largest
         domain = SizesDomain.from_leaves(tree, per_leaf, *bounds, self.invariants)
-        true = TrueSizes(tree, leaves, made_up.sizes(len(leaves), *bounds), groups, domain.groups, *bounds)
+        true = TrueSizes(tree, leaves, rehearsal.sizes(len(leaves), *bounds), groups, domain.groups, *bounds)
         return replace(self, tree=tree), TabulatedSizes(domain, true)
 
-    def tabulate_with(
-        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
-    ) -> TabulatedSizes:
-        """See `PlannedRecords.tabulate_with`."""
+    def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> TabulatedSizes:
+        """See `Planned.tabulate`."""
+        people = people or self.counted_people
         if work is not None:
             work.place.check(self.mechanism)
-        found = self._found(asked)
-        leaves, sizes, groups = self._groups_of_leaves(found)
+        counted = self._counted_groups(people)
+        leaves, sizes, groups = self._groups_of_leaves(counted)
         if int(groups.sum()) > MAX_GROUPS:
             raise ValueError("records: they hold more than 2^50 groups, beyond which sums are not exact; use fewer")
         refuse_more_than(self.mechanism, int(groups.sum()), "records", "groups")
@@ -219,10 +215,9 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             true = SizesInFiles.of_leaves(
                 self.tree, leaves, sizes, groups, domain.groups, *bounds, work.private, rows=work.rows
             )
-        people = true_contributions(found, self.tree, asked, bins_of or self.arguments.bound)
-        return TabulatedSizes(domain, true, people)
+        return TabulatedSizes(domain, true, true_contributions(counted, self.tree, people))
 
-    def reconcile_levels(
+    def fit(
         self,
         true: TabulatedSizes,
         source: NoiseSource,
@@ -230,7 +225,7 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         work: Workspace | None,
         people: PublishedContributions,
     ) -> Reconciled:
-        """See `PlannedRecords.reconcile_levels`."""
+        """See `Planned.fit`."""
         domain, clamped, maximum = within_measured_maximum(true.domain, true.true, self.plan, source)
         beside = {**({"maximum": maximum} if maximum else {}), **people.facts}
         if isinstance(clamped, SizesInFiles):
@@ -266,14 +261,14 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
             metadata=self.said_of_tables(facts),
         )
 
-    def _found(self, asked: Contributions | None = None) -> LeafGroups:
-        """What the engine finds in the records."""
-        bound = contribution_bound(self.arguments, asked)
+    def _counted_groups(self, people: CountedPeople | None = None) -> LeafGroups:
+        """What the engine counts in the records."""
+        bound = contribution_bound(self.arguments, people)
         return self.engine.tabulate(self.arguments.records, self._request(bound))
 
     @property
     def request(self) -> CountGroups | GroupRows:
-        """See `PlannedRecords.request`."""
+        """See `Planned.request`."""
         return self._request()
 
     def _request(self, bound: ContributionBound | None = None) -> CountGroups | GroupRows:
@@ -300,15 +295,15 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
         asked = GroupRows(self.key, "size", "groups", smallest=smallest, largest=self.largest, argument=argument)
         return self.engine.tabulate(table, asked)
 
-    def _groups_of_leaves(self, found: LeafGroups | None = None) -> tuple[IntArray, IntArray, IntArray]:
+    def _groups_of_leaves(self, counted: LeafGroups | None = None) -> tuple[IntArray, IntArray, IntArray]:
         """Leaf, size and number of groups of every (leaf, size) that has groups."""
-        found = self._found() if found is None else found
+        counted = self._counted_groups() if counted is None else counted
         if self.invariants != "groups":  # groups without members are not counted
-            kept = found.sizes > 0
-            return found.leaves[kept], np.maximum(found.sizes[kept], self.smallest), found.groups[kept]
+            kept = counted.sizes > 0
+            return counted.leaves[kept], np.maximum(counted.sizes[kept], self.smallest), counted.groups[kept]
         if self.arguments.group is None:
-            return found.leaves, found.sizes, found.groups
-        return self._with_empty_groups(found.leaves, found.sizes, found.groups)
+            return counted.leaves, counted.sizes, counted.groups
+        return self._with_empty_groups(counted.leaves, counted.sizes, counted.groups)
 
     def _with_empty_groups(
         self, leaves: IntArray, sizes: IntArray, groups: IntArray
@@ -338,3 +333,86 @@ class PlannedSizes(PlannedRecords[TabulatedSizes, SizesMechanism]):
                     f"mechanism: the sorted sizes of a node at {level!r} are {groups.max()} cells, and a measurement "
                     f'has fewer than 2^31 a node; use the estimator "cumulative" at this level'
                 )
+
+    # --- What the statement says in sentences ---
+
+    def _invariants(self) -> Iterator[str]:
+        """What is published exactly."""
+        yield "the hierarchy"
+        if self.invariants == "groups":
+            yield "the number of groups in every leaf (that a group exists, and where)"
+        elif self.invariants == "total":
+            yield f"the total number of {self._counted_noun().lower()}"
+        if self.smallest > (0 if self.invariants == "groups" else 1):
+            yield f"no group has fewer than {self.smallest} members (smaller ones are set to that)"
+
+    def _notes(self) -> Iterator[str]:
+        """What was measured, what is assumed, and what is not protected."""
+        given, smallest = self.arguments, self.smallest
+        if self.caution is not None:
+            yield self.caution
+        if self.reason_of_split is not None:
+            yield self.reason_of_split
+        if given.quantity is not None:
+            yield (
+                f"The size of a group is the sum of its records' column {given.quantity!r}, each cut to "
+                f"{given.max_quantity}."
+            )
+        yield f"Sizes are clamped into [{smallest}, {self.largest}] before they are measured."
+        if self.plan.maximum is not None:
+            yield (
+                "The largest size is measured before anything else. K, which is published as maximum.max_group_size, "
+                f"is that noisy value plus {margin(self.plan.maximum.noise)} (five standard deviations of its noise), "
+                f"but at least {smallest + 1} and at most {self.largest}; then larger groups are set to K."
+            )
+        largest = self.largest if self.plan.maximum is None else "K"
+        yield _CELLS[self.invariants].format(smallest=smallest, next=smallest + 1, K=largest)
+        if given.group is None and given.max_quantity > 1:
+            yield f"That no record adds more than {given.max_quantity} to a size is assumed, not enforced."
+        if self.invariants != "groups":
+            yield f"{self._counted_noun()} are counted, so sizes begin with {smallest}."
+        if self.invariants == "total":
+            yield (
+                f"The number of {self._counted_noun().lower()} is published exactly, so neighbouring data sets have "
+                "the same: that a person's coming, going or change adds or ends such a group is not protected where "
+                "that number shows it."
+            )
+        if self.invariants == "groups" and smallest == 1:
+            yield (
+                "It is published that every group has a member, so the presence of a group's only member is not "
+                "protected."
+            )
+
+    def _counted_noun(self) -> str:
+        """Which groups are counted where their numbers are private."""
+        quantity = self.arguments.quantity
+        of = "members" if quantity is None else f"a sum of {quantity!r} of at least 1"
+        inside = " inside the hierarchy" if self.arguments.on_unknown == "drop" else ""
+        inside += " in the period" if self.arguments.checked_period is not None else ""
+        return f"Groups with {of}{inside}"
+
+
+def within_measured_maximum(
+    domain: SizesDomain, true: TrueSizes | SizesInFiles, plan: NoisePlan, source: NoiseSource
+) -> tuple[SizesDomain, TrueSizes | SizesInFiles, Mapping[str, Any]]:
+    """The domain and the statistics with sizes clamped to K, and what a statement says of K.
+
+    K is a function of the noisy maximum and of public facts; the true maximum is seen by a measurer of its own and by
+    nothing else. That measurer has the plan's source, in which the largest size has an address of its own. What it
+    holds and what the levels' measurer holds have no statistic in common: the largest size measured once more, after
+    clamping, would have the same noise on another value and so give it away.
+
+    Args:
+        domain: the public facts; its `largest` is what K is at most.
+        true: the statistics with sizes clamped to that, from which (all of them) the source's key is derived. So with
+            this key only one K can come out, and statistics clamped to that one.
+        plan: has the noise of the maximum.
+        source: the noise.
+    """
+    if plan.maximum is None:
+        return domain, true, {}
+    measurer = Measurer(true.largest_size(), plan, source)
+    measured = measurer.measure(plan.maximum.level, np.zeros(1, dtype=np.int64), "largest_size")
+    largest = int(largest_published(measured.values, measured.noise, domain.smallest, domain.largest)[0])
+    facts = {"noisy": int(measured.values[0]), "max_group_size": largest}
+    return replace(domain, largest=largest), true.clamped(largest), facts

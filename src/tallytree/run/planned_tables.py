@@ -6,14 +6,12 @@ import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tallytree.hierarchy import nodes_per_level
-from tallytree.kinds.contributions import Contributions
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Measurement
 from tallytree.private import CountRecords, Measurer, NoiseSource, TrueTables
@@ -22,14 +20,18 @@ from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.detail import detail_facts, detail_table
 from tallytree.release.released_tables import published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
-from tallytree.run import made_up
+from tallytree.run import rehearsal
 from tallytree.run.arguments import TablesArguments
 from tallytree.run.checked_results import about_foreign_tables, tables_by
 from tallytree.run.counted_records import counted_records, request_for
-from tallytree.run.measured_contributions import PublishedContributions, true_contributions
-from tallytree.run.person_bound import contributions_spec, with_contributions
-from tallytree.run.planned import PLANNED_SOFTWARE, Reconciled
-from tallytree.run.planned_records import PlannedRecords
+from tallytree.run.people import (
+    CountedPeople,
+    PublishedContributions,
+    contributions_spec,
+    true_contributions,
+    with_contributions,
+)
+from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace
 from tallytree.support.memory import described_bytes
 from tallytree.tables import LeastSquares, PublicTotals, TableLayout, TablesMechanism
@@ -75,7 +77,7 @@ def _listed(table: pa.Table) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
+class PlannedTables(Planned[TrueTables, TablesMechanism]):
     """A planned release of tables.
 
     Attributes:
@@ -109,19 +111,14 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             return self.totals.area_level
         return 0 if self.arguments.total_is_public else None
 
-    def check_records(self) -> None:
-        """See `Planned.check_records`."""
-        self.engine.check(self.arguments.records, self.request)
-
     @property
     def request(self) -> CountRecords:
-        """See `PlannedRecords.request`."""
+        """See `Planned.request`."""
         whose = {"person": self.arguments.person, "impossible": self.layout.product.impossible}
         return request_for(self.arguments, self.keys, "records", **whose)
 
-    @cached_property
-    def spec(self) -> dict[str, Any]:
-        """See `Planned.spec`."""
+    def own_spec(self) -> dict[str, Any]:
+        """See `Planned.own_spec`."""
         given = self.arguments
         return {
             "statistic": "tables",
@@ -136,9 +133,8 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
             **given.period_spec,
         }
 
-    @cached_property
-    def statement(self) -> dict[str, Any]:
-        """See `Planned.statement`."""
+    def own_statement(self) -> dict[str, Any]:
+        """See `Planned.own_statement`."""
         invariants = ["the hierarchies"]
         if self.totals_level is not None:
             invariants.append(TOTALS_ARE_PUBLIC.format(self.totals_level))
@@ -190,27 +186,24 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
         )
 
     def made_up(self, records: int) -> tuple[PlannedTables, TrueTables]:
-        """See `PlannedRecords.made_up`."""
-        layout = made_up.cut_layout(self.layout)
-        found = made_up.cell_numbers(layout, records)
-        totals = None if self.totals is None else made_up.totals_of(layout, found, self.totals.area_level)
-        true = TrueTables(layout, found, self.statistics, None, totals)
+        """See `Planned.made_up`."""
+        layout = rehearsal.cut_layout(self.layout)
+        cells = rehearsal.cell_numbers(layout, records)
+        totals = None if self.totals is None else rehearsal.totals_of(layout, cells, self.totals.area_level)
+        true = TrueTables(layout, cells, self.statistics, None, totals)
         return dataclasses.replace(self, tree=layout, totals=totals), true
 
-    def tabulate_with(
-        self, asked: Contributions | None, work: Workspace | None = None, *, bins_of: int | None = None
-    ) -> TrueTables:
-        """See `PlannedRecords.tabulate_with`."""
-        given = self.arguments
-        found = counted_records(
-            self.engine, given, given.records, self.keys, "records", asked, self.layout.product.impossible
-        )
-        if int(found.counts.sum()) > MAX_RECORDS_OF_TABLES:
+    def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> TrueTables:
+        """See `Planned.tabulate`."""
+        people = people or self.counted_people
+        impossible = self.layout.product.impossible
+        cells = counted_records(self.engine, self.arguments, self.keys, "records", people, impossible)
+        if int(cells.counts.sum()) > MAX_RECORDS_OF_TABLES:
             raise ValueError("records: counts of tables add up to more than 2^50; use a coarser unit")
-        people = true_contributions(found, self.layout, asked, bins_of or given.bound)
-        return TrueTables(self.layout, found, self.statistics, people, self.totals)
+        counted = true_contributions(cells, self.layout, people)
+        return TrueTables(self.layout, cells, self.statistics, counted, self.totals)
 
-    def reconcile_levels(
+    def fit(
         self,
         true: TrueTables,
         source: NoiseSource,
@@ -218,7 +211,7 @@ class PlannedTables(PlannedRecords[TrueTables, TablesMechanism]):
         work: Workspace | None,
         people: PublishedContributions,
     ) -> Reconciled:
-        """See `PlannedRecords.reconcile_levels`."""
+        """See `Planned.fit`."""
         measurer = Measurer(true, self.plan, source, on_measure)
         totals = self.exact_totals(true.total if self.arguments.total_is_public else None)
         made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer)

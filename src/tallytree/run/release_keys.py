@@ -9,13 +9,13 @@
     noise                = F(release key, "noise", release id, statistics, plan)
     noise after a choice = F(release key, "noise after a choice", release id, statistics, statistics₂, plan, plan₂)
     keyed digest         = F(release key, "statistics", release id, statistics)   kept in the ledger, never published
-    digest of inputs     = F(release key, "inputs", release id, stamps)           likewise (`private_inputs`)
+    digest of inputs     = F(release key, "inputs", release id, stamps)           likewise
 
 F is keyed BLAKE2b (`entropy.derive`). `statistics` is a digest of all true statistics, and `plan` one of everything
 else that decides what is measured and how it is published: the spec, the planned statement with every scale, the public
 tree with its labels, and the versions of the software. The release id is drawn at random when the ledger's entry is
 made, so that no two entries, of two ledgers either, have the same noise. `statistics₂` and `plan₂` are those of what is
-measured after noisy answers have chosen the contribution bound (`planned_auto_bound`); also without a secret.
+measured after noisy answers have chosen the contribution bound (`auto_bound`); also without a secret.
 
 **Why a repetition costs nothing.** The noise is a function of (secret, data set, run, entry, plan, statistics). Where
 all of them are the same, so is every noisy measurement, and what is published is the same release again: it is one
@@ -30,10 +30,14 @@ free: with `on_changed="error"` it is the same release, or a refusal, which is o
 `on_changed="charge"` a run whose last entry is finished, so that its output may have been seen, is charged and gets the
 noise of a new entry, also where nothing changed. Only an entry that is still `started` is repeated then. And only the
 last entry of a run is ever repeated: which of two was repeated would say which statistics the records agree with.
-For the same reason an entry is finished before its output is shown (`Planned.run`), and of two processes that run at
-once, only one shows an output that it was charged for: the other one finds that its entry is not the last, or is
+For the same reason an entry is finished before its output is shown (`order.make_release`), and of two processes that
+run at once, only one shows an output that it was charged for: the other one finds that its entry is not the last, or is
 finished, and shows nothing. (A ledger that is restored from a copy made between the two has the entry as started again;
 no file can notice that. See `docs/decisions/0021-named-runs.md`.)
+
+**Digest of inputs.** It tells whether the files that a release was made from were replaced since. Without a secret
+there is none: a file's size tells how many records it has, and without a key everybody could try sizes.
+`docs/decisions/0061-corrections.md` says what is told.
 
 The ledger finds a repetition by the keyed digest. It is computed under the secret, so without the secret nobody can
 test a guess of the records against it; with the secret they can, as they could subtract the noise.
@@ -45,24 +49,44 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from tallytree.accounting.spending import Entry
 from tallytree.hierarchy import Hierarchy
-from tallytree.private import entropy, new_secret, read_secret
+from tallytree.ledger import KeyedDigest
+from tallytree.private import entropy, read_secret
 from tallytree.product import Product
 from tallytree.release.stored_tree import described_tree
-from tallytree.run.shared_arguments import SharedArguments
+from tallytree.sources.stamps import stamps_of
+
+InputsSince = Literal["same", "changed", "not known"]
+"""What is known of the inputs of a finished run: their files have the same sizes and times, or not; or nothing is."""
 
 
-def make_secret(path: str | os.PathLike[str]) -> Path:
-    """See `private.noise.secret.new_secret`."""
-    return new_secret(path)
+class KeyOptions(Protocol):
+    """The options that decide the keys of a release; see `run.options`."""
+
+    @property
+    def secret(self) -> str | os.PathLike[str] | None:
+        """The file with the publisher's secret."""
+
+    @property
+    def dataset(self) -> str | None:
+        """The data set's name in the ledger."""
+
+    @property
+    def run(self) -> str | None:
+        """The name of the run."""
+
+    @property
+    def seed(self) -> int | None:
+        """What makes the noise reproducible, and the release not private."""
 
 
-def release_key(options: SharedArguments) -> bytes:
+def release_key(options: KeyOptions) -> bytes:
     """The 32-byte key that the other keys of a release are derived from: of its secret, of its seed, or fresh."""
     if options.secret is not None:
         return run_key(options.secret, str(options.dataset), str(options.run))
@@ -72,6 +96,42 @@ def release_key(options: SharedArguments) -> bytes:
 def run_key(secret: str | os.PathLike[str], dataset: str, run: str) -> bytes:
     """The release key of a run with a secret."""
     return entropy.derive(read_secret(secret), "release", dataset, run)
+
+
+def inputs_digest(
+    secret: str | os.PathLike[str] | None, dataset: str | None, run: str | None, table: Any, argument: str
+) -> KeyedDigest | None:
+    """Gives the digest of a private table's files, as they are now, for a release id; None where it is not known.
+
+    Args:
+        secret: the file with the publisher's secret.
+        dataset: the data set's name in the ledger, in its normal form.
+        run: the name of the run, in its normal form.
+        table: the private table, of which no row is read.
+        argument: its name in messages.
+
+    Raises:
+        ValueError, OSError: the secret cannot be used.
+    """
+    if secret is None:
+        return None
+    stamps = stamps_of(table, argument)
+    if stamps is None:
+        return None
+    key = run_key(secret, str(dataset), str(run))
+    return lambda release_id: entropy.derive(key, "inputs", release_id, stamps).hex()
+
+
+def inputs_since(entry: Entry, now: KeyedDigest | None) -> InputsSince:
+    """Whether the files of a release are those that it was made from.
+
+    Args:
+        entry: of the release.
+        now: gives the digest of the files as they are now; None where it is not known.
+    """
+    if entry.inputs is None or now is None:
+        return "not known"
+    return "same" if now(entry.release_id) == entry.inputs else "changed"
 
 
 @dataclass(frozen=True, repr=False)

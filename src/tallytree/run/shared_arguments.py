@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
 from tallytree.accounting.periods import Period
 from tallytree.engines import Engine
+from tallytree.kinds.contributions import Contributions
 from tallytree.kinds.terms import Doc, Terms
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.private import InPeriod
@@ -24,6 +25,9 @@ LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SharedArguments(Terms):
     """The options that every kind of release has, besides those that say what is protected."""
+
+    private_argument: ClassVar[str] = "records"
+    """The argument with the private records."""
 
     leaf: Annotated[
         LeafColumns,
@@ -188,6 +192,16 @@ class SharedArguments(Terms):
             object.__setattr__(
                 self, "period", str(Period.parse(text(self.period, "period", "days such as 2026-03-04")))
             )
+
+    @property
+    def private_table(self) -> Any:
+        """The table with the private records."""
+        return getattr(self, self.private_argument)
+
+    @property
+    def asked_contributions(self) -> Contributions | None:
+        """How people are counted by their number of records; None where they are not."""
+        return None
 
     @property
     def days(self) -> Period | None:

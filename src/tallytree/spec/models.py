@@ -35,14 +35,17 @@ from tallytree.run import (
     PlannedHouseholds,
     SizesArguments,
     TablesArguments,
+    check,
     contributions_of,
+    finish,
+    make_release,
     one_release,
     plan_counts,
     plan_flows,
     plan_group_sizes,
     plan_households,
-    plan_release,
     plan_tables,
+    telling_what_is_spent,
 )
 from tallytree.run.arguments import PersonOptions, RecordOptions
 from tallytree.run.finished_run import Finished, finished_run
@@ -193,7 +196,7 @@ class Spec(Section):
             SpecError, BudgetExceeded, OSError: see `plan`.
         """
         with naming_lines(self._document):
-            return plan_release(type(self).plan_statistic, arguments)
+            return type(self).plan_statistic(arguments)
 
     def check(self) -> Planned[Any, Any]:
         """Plan it, check the private tables' schemas and the ledger's room; no private row is read, nothing is spent.
@@ -203,7 +206,7 @@ class Spec(Section):
         """
         planned = self.plan()
         with naming_lines(self._document):
-            planned.check()
+            check(planned)
         return planned
 
     def release(self, folder: str | os.PathLike[str] | Output, *, csv: bool = False, progress: bool = False) -> Release:
@@ -270,7 +273,7 @@ class Spec(Section):
     def _saved(self, planned: Planned[Any, Any], output: Output) -> Release:
         """Run what is planned, save it and note in the ledger that it is."""
         with naming_lines(self._document):
-            release = planned.run()
+            release = make_release(planned)
         recorded = None if planned.account is None else planned.account.recorded
         if recorded is not None and recorded.again and output.on_repeated is not None:
             output.on_repeated(recorded.number)
@@ -280,9 +283,9 @@ class Spec(Section):
             name = private_name if key == self.private_table else public_name
             named[key] = name(getattr(self, key), {path[1:]: text for path, text in written.items() if path[0] == key})
         release = dataclasses.replace(release, spec={**release.spec, **named})
-        with planned.telling_what_is_spent():
+        with telling_what_is_spent(planned):
             output.save(release)
-        planned.finish()
+        finish(planned)
         return release
 
     def finished(self, output: Output, *, statistic: str | None = None) -> Finished | None:

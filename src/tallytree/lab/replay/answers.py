@@ -31,10 +31,11 @@ from tallytree.lab._internals import (
     Measurer,
     Noise,
     Planned,
-    PlannedRecords,
     Statistic,
     discrete,
     entropy,
+    order,
+    rehearsal,
     representable,
 )
 from tallytree.support.arrays import IntArray
@@ -103,8 +104,8 @@ def forced(book: Book) -> Iterator[Run]:
     thread at a time can force answers, so that what is put in place is taken away in the reverse order.
     """
     book.run, owner = Run(), threading.get_ident()
-    made, ran, drawn, named = Measurer.__init__, Planned.run, secrets.token_bytes, secrets.token_hex
-    rehearsed, derived = PlannedRecords.rehearse, entropy.derive
+    made, ran, drawn, named = Measurer.__init__, order.make_release, secrets.token_bytes, secrets.token_hex
+    rehearsed, derived = rehearsal.rehearse, entropy.derive
     filled = discrete._filled  # where every keyed noise is drawn, whatever its source
 
     def wrapped(measurer: Measurer, statistics: Any, plan: Any, source: Any, *rest: Any, **more: Any) -> None:
@@ -119,7 +120,7 @@ def forced(book: Book) -> Iterator[Run]:
             forced = replace(book.cut, depth=min(book.cut.depth, max(len(planned.tree.levels) - 2, 0)))
         return ran(planned, forced=forced)
 
-    def rehearse(planned: PlannedRecords[Any, Any]) -> None:
+    def rehearse(planned: Any) -> None:
         book.rehearsing = threading.get_ident() == owner
         try:
             rehearsed(planned)
@@ -147,8 +148,8 @@ def forced(book: Book) -> Iterator[Run]:
     with (
         _ONE_AT_A_TIME,
         mock.patch.object(Measurer, "__init__", wrapped),
-        mock.patch.object(Planned, "run", cut_run),
-        mock.patch.object(PlannedRecords, "rehearse", rehearse),
+        mock.patch.object(order, "make_release", cut_run),
+        mock.patch.object(rehearsal, "rehearse", rehearse),
         mock.patch.object(discrete, "_filled", filled_with),
         mock.patch.object(entropy, "derive", derive),
         mock.patch.object(secrets, "token_bytes", token_bytes),
