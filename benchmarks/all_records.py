@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import tallytree as tt
 from tallytree.numbers.all_records import spread_between
-from tallytree.run.public_records import bounded_and_all
+from tallytree.run.counted_records import bounded_and_all
 from tallytree.support.arrays import FloatArray, IntArray
 
 DISTRICTS, ZONES, PEOPLE, M = 20, 80, 30_000, 5

@@ -38,6 +38,7 @@ from tallytree.run import (
     FlowsArguments,
     PlannedCounts,
     SizesArguments,
+    make_release,
     plan_counts,
     plan_flows,
     plan_group_sizes,
@@ -113,7 +114,7 @@ def show_totals(chosen: Any) -> None:
         figures: dict[str, list[Any]] = {"at random": [], "of neighbors": []}
         for run in range(chosen.runs):
             job = planned("municipalities", mechanism, chosen, run)
-            release = job.run()
+            release = make_release(job)
             leaves, counts = true_cells(job)[-1]
             true = looked_up(np.arange(job.tree.n_leaves), leaves, counts)
             of_leaves = release.table(release.levels[-1])
@@ -150,7 +151,7 @@ def covered(name: str, mechanism: Any, chosen: Any) -> tuple[tuple[str, ...], di
     found: dict[str, list[list[float]]] = {}
     for run in range(chosen.runs):
         job = planned(name, mechanism, chosen, run)
-        release = job.run()
+        release = make_release(job)
         made = release
         if chosen.replicates:
             made = tt.replicate_errors(release, chosen.replicates, alpha=ALPHA, seed=1_000_000 + run)

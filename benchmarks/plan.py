@@ -31,7 +31,7 @@ from tallytree.numbers.accuracy.expected_errors import ExpectedError, expected_e
 from tallytree.numbers.accuracy.simulated_errors import simulated_errors
 from tallytree.numbers.accuracy.squared_errors import looked_up
 from tallytree.release.view.release_view import published_level
-from tallytree.run import CountsArguments, plan_counts
+from tallytree.run import CountsArguments, make_release, plan_counts
 
 SIZES = ("taxi",)
 NAMES = (*OD, "commutes", "municipalities", "made_up", *SIZES)
@@ -61,7 +61,7 @@ def of_counts(name: str, mechanism: Any, chosen: Any) -> None:
     near: list[float] = []
     for run in range(chosen.runs):
         job = planned(name, mechanism, chosen, run)
-        truth, release = job.tabulate(), job.run()
+        truth, release = job.tabulate(), make_release(job)
         for depth, level in enumerate(job.tree.levels):
             nodes, true = truth.present(level)
             size = job.tree.size(depth)
@@ -93,7 +93,7 @@ def row(each: ExpectedError, near: float, runs: list[list[float]]) -> str:
 
 def of_sizes(name: str, mechanism: Any, chosen: Any) -> None:
     job = planned(name, mechanism, chosen, 10**6)
-    last_year = job.run()
+    last_year = make_release(job)
     expected = simulated_errors(job, last_year, replicates=chosen.runs, seed=1)
     observed = simulated_errors(job, job.arguments.records, replicates=chosen.runs, seed=2)
     print(f"\n{name}, {type(mechanism).__name__}: {chosen.runs} replicates\n")

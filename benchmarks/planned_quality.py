@@ -22,7 +22,15 @@ import real_sets
 import tallytree as tt
 from tallytree.numbers.accuracy.simulated_errors import simulated_errors
 from tallytree.release.quality import NEAR_ZERO, UNRELIABLE, numbers_by_verdict
-from tallytree.run import CountsArguments, SizesArguments, TablesArguments, plan_counts, plan_group_sizes, plan_tables
+from tallytree.run import (
+    CountsArguments,
+    SizesArguments,
+    TablesArguments,
+    make_release,
+    plan_counts,
+    plan_group_sizes,
+    plan_tables,
+)
 
 Planner = Callable[[float, int | None], Any]
 """From ε and a seed to a planned release."""
@@ -114,7 +122,7 @@ def main() -> None:
             planned = CASES[name](epsilon, None)
             like = planned.arguments.records
             halves = [simulated_errors(planned, like, replicates=given.replicates // 2, seed=seed) for seed in (1, 2)]
-            runs = [observed(CASES[name](epsilon, seed).run()) for seed in range(given.runs)]
+            runs = [observed(make_release(CASES[name](epsilon, seed))) for seed in range(given.runs)]
             for first, second in zip(*halves, strict=True):
                 shares = [run[first.level] for run in runs]
                 print(row(name, epsilon, first, second.unreliable or 0.0, shares), flush=True)

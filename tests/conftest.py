@@ -14,7 +14,7 @@ from helpers.order import in_order
 from helpers.spark import ended, forget, started
 from helpers.tools import check_release
 from tallytree.release.release import Release
-from tallytree.run.planned import Planned
+from tallytree.run import order
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""
@@ -91,14 +91,14 @@ CHECKED = [True]
 def every_release_is_checked():
     """Each release that a test makes or saves is checked by a program that has nothing of tallytree."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Planned, "run", checked_when_made(Planned.run))
+        patch.setattr(order, "as_released", checked_when_made(order.as_released))
         patch.setattr(Release, "save", checked_when_saved(Release.save))
         yield
 
 
-def checked_when_made(run):
-    def run_and_check(planned, *args, **kwargs):
-        release = run(planned, *args, **kwargs)
+def checked_when_made(as_released):
+    def made_and_checked(*args, **kwargs):
+        release = as_released(*args, **kwargs)
         if not CHECKED:
             return release
         findings = check_release.Findings()
@@ -107,7 +107,7 @@ def checked_when_made(run):
         assert findings.wrong == []
         return release
 
-    return run_and_check
+    return made_and_checked
 
 
 def checked_when_saved(save):

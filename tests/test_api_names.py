@@ -13,10 +13,10 @@ from tallytree.run.arguments import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
+    HouseholdsArguments,
     SizesArguments,
     TablesArguments,
 )
-from tallytree.run.households_arguments import HouseholdsArguments
 from tallytree.run.signature import option_docs
 
 ROOT = Path(__file__).parents[1]

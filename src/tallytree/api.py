@@ -26,7 +26,7 @@ from tallytree.run import (
     plan_tables,
     released,
 )
-from tallytree.run.shared_arguments import SharedArguments
+from tallytree.run.options import SharedArguments
 from tallytree.run.signature import takes
 
 

@@ -267,6 +267,6 @@ def test_a_bound_that_is_chosen_later_and_another_engine(folder):
     from tallytree.run.lint import lint as write_file
 
     other = tt.engines.Remembering()
-    object.__setattr__(planned.largest, "engine", other)
+    object.__setattr__(planned, "engine", other)
     with pytest.raises(ValueError, match=r"^engine: .* does not look for defects"):
         write_file(planned, folder / "other.txt")

@@ -10,8 +10,8 @@ import pytest
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.run import make_release, order
 from tallytree.run.output import Output
-from tallytree.run.planned import Planned
 from tallytree.spec import load_spec
 
 SPEC = """\
@@ -150,7 +150,7 @@ def another_node_first(monkeypatch, place, name, run):
     return results
 
 
-@pytest.mark.parametrize(("place", "name"), [(Output, "check"), (Planned, "run"), (Output, "save")])
+@pytest.mark.parametrize(("place", "name"), [(Output, "check"), (order, "paid_noise"), (Output, "save")])
 def test_of_two_nodes_that_race_on_a_run_both_end_well_and_nothing_is_left(folder, run, monkeypatch, place, name):
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
@@ -180,7 +180,7 @@ def test_another_release_that_took_the_folder_is_no_finished_run(folder, run, mo
 
 @pytest.mark.parametrize("error", [ValueError("damaged"), OSError(5, "Input/output error"), MemoryError(), None])
 def test_a_folder_with_something_else_is_no_finished_run_and_what_was_paid_is_kept(folder, monkeypatch, error):
-    release = load_spec("counts.yaml").plan().run()
+    release = make_release(load_spec("counts.yaml").plan())
     (folder / "out").mkdir()
     output = Output("out", "skip", folder / "kept")
 

@@ -21,7 +21,7 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import LargestSize
-from tallytree.run import CountsArguments, plan_counts
+from tallytree.run import CountsArguments, make_release, plan_counts
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B", "B"], "c": ["x", "y", "x", "y"]}), ["s", "c"])
 PEOPLE = pa.table({"state": ["A"] * 160 + ["B"] * 140, "county": ["x"] * 150 + ["y"] * 10 + ["x"] * 140})
@@ -271,7 +271,7 @@ def test_a_job_whose_plan_is_not_its_own_is_not_run(areas):
     planned = job()
     for other in (job(neighboring="add_remove"), job(max_contributions=2), job(mechanism=tt.counts.TopDown())):
         with pytest.raises(tt.BudgetExceeded, match="changed after its noise was planned"):
-            dataclasses.replace(planned, plan=other.plan).run()
+            make_release(dataclasses.replace(planned, plan=other.plan))
         with pytest.raises(tt.BudgetExceeded, match="planned for another release"):
             dataclasses.replace(planned, plan=other.plan).seal()
     # As if one person had two records, all in one place at add_remove: the same L1 as one under change_one.

@@ -22,7 +22,7 @@ from tallytree.private.band_work import BandInputs, BandWork, PlanBelow, Planned
 from tallytree.private.engines import Spark
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.counts_in_files import KnownCounts
-from tallytree.run import plan_counts
+from tallytree.run import make_release, plan_counts
 from tallytree.run.arguments import CountsArguments, SizesArguments
 from tallytree.run.plan_sizes import plan_group_sizes
 from tallytree.sizes import Joint, Matching
@@ -76,9 +76,9 @@ def test_the_saved_release_is_the_local_one(
 
     monkeypatch.setattr(SparkContext, "defaultParallelism", at_once)
     monkeypatch.setattr(spark_bands._Pass, "done", noted)
-    made = planned(mechanism, memory="1GB", engine=Spark(spark), **options).run(forced=BANDS)
+    made = make_release(planned(mechanism, memory="1GB", engine=Spark(spark), **options), forced=BANDS)
     assert {-1, 0, 1, 2} == set(worked)
-    assert saved(made, tmp_path / "spark") == saved(planned(mechanism, **options).run(), tmp_path / "local")
+    assert saved(made, tmp_path / "spark") == saved(make_release(planned(mechanism, **options)), tmp_path / "local")
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def dying(monkeypatch: Any, tmp_path: Path) -> Any:
 
 def test_a_task_that_is_tried_again_is_counted_once(spark: Any, tmp_path: Path, dying: Any) -> None:
     marker = dying(always=False)
-    made = planned(Joint(), memory="1GB", engine=Spark(spark)).run(forced=BANDS)
+    made = make_release(planned(Joint(), memory="1GB", engine=Spark(spark)), forced=BANDS)
     assert marker.exists()
-    assert saved(made, tmp_path / "spark") == saved(planned(Joint()).run(), tmp_path / "local")
+    assert saved(made, tmp_path / "spark") == saved(make_release(planned(Joint())), tmp_path / "local")
 
 
 def test_a_run_that_fails_after_the_payment_can_be_repeated_free_of_charge(
@@ -125,10 +125,10 @@ def test_a_run_that_fails_after_the_payment_can_be_repeated_free_of_charge(
     ledger = Ledger(tmp_path / "ledger.db")
     named = {"ledger": ledger, "dataset": "people", "run": "one", "secret": tt.new_secret(tmp_path / "secret")}
     with pytest.raises(OSError, match=r"^engine: the work on a band was lost with its executor") as caught:
-        planned(TopDown(), memory="1GB", engine=Spark(spark), **named).run(forced=BANDS)
+        make_release(planned(TopDown(), memory="1GB", engine=Spark(spark), **named), forced=BANDS)
     assert "repeat the run 'one' with the same secret" in caught.value.__notes__[0]
     assert "r0" not in str(caught.value) + str(caught.value.__context__)
-    made = planned(TopDown(), memory="1GB", **named).run(forced=BANDS)
+    made = make_release(planned(TopDown(), memory="1GB", **named), forced=BANDS)
     assert made.table("town").num_rows == 32
     assert len(ledger.entries()) == 1
 
@@ -193,7 +193,7 @@ def test_what_cannot_work_is_refused_before_anything_is_read(spark: Any, tmp_pat
     there = spark_bands.versions()
     monkeypatch.setattr(spark_bands, "versions", lambda: there | {"numba": "0.1"})
     with pytest.raises(OSError, match=r"^engine: the executors lack tallytree, or have other versions"):
-        planned(TopDown(), **options).run(forced=BANDS)
+        make_release(planned(TopDown(), **options), forced=BANDS)
     assert not (tmp_path / "ledger.db").exists()
 
 

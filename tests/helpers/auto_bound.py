@@ -9,7 +9,6 @@ from tallytree.run import (
     TablesArguments,
     plan_counts,
     plan_group_sizes,
-    plan_release,
     plan_tables,
 )
 
@@ -37,18 +36,18 @@ def options_of(**changes):
 
 
 def planned(areas, records=RECORDS, budget=EPSILON, **changes):
-    return plan_release(plan_counts, CountsArguments(records, areas, budget, **options_of(**changes)))
+    return plan_counts(CountsArguments(records, areas, budget, **options_of(**changes)))
 
 
 def planned_sizes(areas, records=RECORDS, budget=EPSILON, **changes):
     options = options_of(group="home", max_group_size=6, **changes)
-    return plan_release(plan_group_sizes, SizesArguments(records, areas, budget, **options))
+    return plan_group_sizes(SizesArguments(records, areas, budget, **options))
 
 
 def planned_tables(areas, records=RECORDS, budget=EPSILON, **changes):
     tables = {"tables": [("county",), ("state",), ()]}
     product = tt.Product({"area": areas})
-    return plan_release(plan_tables, TablesArguments(records, product, budget, **tables, **options_of(**changes)))
+    return plan_tables(TablesArguments(records, product, budget, **tables, **options_of(**changes)))
 
 
 def released(areas, records=RECORDS, budget=EPSILON, **changes):

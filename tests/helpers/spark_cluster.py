@@ -20,7 +20,7 @@ from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate import spark_session
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
-from tallytree.run import plan_counts
+from tallytree.run import make_release, plan_counts
 from tallytree.run.arguments import CountsArguments
 from tallytree.trees.bands import ForcedCut
 
@@ -69,7 +69,7 @@ def band_runs(engine: Spark, said: dict[str, object]) -> list[bytes]:
     def counted(**options: object) -> list[int]:
         planned = plan_counts(CountsArguments(records, tree, tt.Budget(epsilon=1), **given, **options))
         forced = ForcedCut(1, 4) if options else None
-        return planned.run(forced=forced).table("town")["count"].to_pylist()
+        return make_release(planned, forced=forced).table("town")["count"].to_pylist()
 
     said["bands on this machine"] = counted()
     try:

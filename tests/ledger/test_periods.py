@@ -18,7 +18,7 @@ from tallytree.accounting.entries import Approval
 from tallytree.accounting.periods import ROLLING_DAYS, Period, Window
 from tallytree.ledger import Ledger
 from tallytree.ledger.events import event_text, read_event, release_text
-from tallytree.run.release_keys import make_secret
+from tallytree.run import make_secret
 
 START = date(2026, 3, 2)
 

@@ -15,7 +15,7 @@ from tallytree import counts
 from tallytree.ledger import Account, Ledger
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.run import CountsArguments, plan_counts
+from tallytree.run import CountsArguments, check, make_release, plan_counts
 
 
 def test_each_release_is_recorded_and_says_so(areas, path):
@@ -131,11 +131,11 @@ def test_nothing_is_given_back_after_a_failure(areas, path, monkeypatch):
 
 def test_checking_and_planning_record_nothing(areas, path):
     given = CountsArguments(PEOPLE, areas, PURE, neighboring="add_remove", ledger=path, dataset="people")
-    plan_counts(given).check()
+    check(plan_counts(given))
     assert list(path.parent.iterdir()) == []
     Ledger.create(path)
     before = path.read_bytes()
-    plan_counts(given).check()
+    check(plan_counts(given))
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
@@ -200,7 +200,7 @@ def test_a_job_that_was_changed_after_it_was_planned_is_not_run(areas, path, no_
     paid, dear = job(1, ledger=path, dataset="people"), job(50)
     for changes in ({"plan": dear.plan}, {"arguments": dataclasses.replace(paid.arguments, seed=1)}):
         with pytest.raises(tt.BudgetExceeded, match="changed after its noise was planned"):
-            dataclasses.replace(paid, **changes).run()
+            make_release(dataclasses.replace(paid, **changes))
     with pytest.raises(TypeError, match="does not support item assignment"):
         paid.plan.levels["all"] = dear.plan.levels["all"]
     assert not path.exists()

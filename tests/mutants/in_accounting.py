@@ -172,8 +172,8 @@ MUTANTS = [
     fault(
         "a ledger charged by kept numbers",
         f"{KEPT}::test_a_damaged_number_cannot_understate_what_a_ledger_is_charged",
-        "self.plan.check_without_kept()",
-        "self.plan.spent",
+        "planned.plan.check_without_kept()",
+        "planned.plan.spent",
     ),
     fault(
         "what a ledger is charged computed of kept numbers",

@@ -17,8 +17,8 @@ MUTANTS = [
     fault(
         'max_contributions="auto" decided by true data',
         "tests/run/test_auto_bound.py::test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers",
-        "facts = chosen_bound(self.largest, people)",
-        "facts = chosen_bound(self.largest, replace(people, people=true.contributions._people))",
+        "facts = chosen_bound(planned, measured)",
+        "facts = chosen_bound(planned, replace(measured, people=first.contributions._people))",
     ),
     fault(
         "K from the true largest size",
@@ -98,8 +98,8 @@ MUTANTS = [
     fault(
         "records bounded by at_most once a smaller bound is chosen",
         "tests/run/test_auto_bound.py::test_of_every_person_at_most_the_chosen_number_of_records_is_measured",
-        "second = release.tabulate_with(self.asked, work, bins_of=LEAST)",
-        "second = self.largest.tabulate_with(self.asked, work, bins_of=LEAST)",
+        "true = chosen.tabulate(work, people)",
+        "true = planned.tabulate(work, people)",
     ),
     fault(
         "which records count without the key",

@@ -113,15 +113,15 @@ MUTANTS = [
     fault(
         "a payment before the records are accepted",
         f"{RELEASES}::test_records_that_are_refused_spend_nothing",
-        'with self.stage("tabulate"):\n                true = self.tabulate(work)',
-        "if self.account is not None:\n                self.account.record()\n"
-        '            with self.stage("tabulate"):\n                true = self.tabulate(work)',
+        'with _stage(planned, "tabulate"):',
+        "if planned.account is not None:\n            planned.account.record()\n"
+        '        with _stage(planned, "tabulate"):',
     ),
     fault(
         "a refusal of too many records after the payment",
         "tests/test_api_refusals.py::test_more_records_than_can_be_added_up_are_refused_before_anything_is_paid",
-        "if int(found.counts.sum()) > MAX_RECORDS:",
-        "if int(found.counts.sum()) > 16 * MAX_RECORDS:",
+        "if int(leaves.counts.sum()) > MAX_RECORDS:",
+        "if int(leaves.counts.sum()) > 16 * MAX_RECORDS:",
     ),
     # --- Named runs ---
     fault(
@@ -139,7 +139,7 @@ MUTANTS = [
     fault(
         "a release shown before the ledger has it as finished",
         f"{NAMED}::test_a_release_that_can_be_repeated_is_not_shown_before_the_ledger_has_it_as_finished",
-        "self.account.finish_repeatable()",
+        "planned.account.finish_repeatable()",
         "pass",
     ),
     fault(
@@ -171,8 +171,8 @@ MUTANTS = [
     fault(
         "inputs that are looked at after the records were read",
         "tests/run/test_private_inputs.py::test_files_are_looked_at_before_their_records_are_read",
-        "paid = paid_noise(self, self.sealed_text, true.digest(), inputs)",
-        "paid = paid_noise(self, self.sealed_text, true.digest(), self._inputs())",
+        "paid = paid_noise(planned, planned.sealed_text, true.digest(), inputs)",
+        "paid = paid_noise(planned, planned.sealed_text, true.digest(), _inputs(planned))",
     ),
     fault(
         "a digest of inputs that is the same for every release",

@@ -9,21 +9,22 @@ PROGRAM = f"{REPLAY}::test_the_program_writes_the_same_and_ends_alike"
 POSTERIORS = "tests/solvers/tables/test_posteriors.py"
 POOLED = "tests/tables/test_pooled_release.py"
 MESSAGES = "tests/private/tabulate/test_withheld_counts.py"
-RUN = 'with self.stage("record"):\n                paid ='
+RUN = 'with _stage(planned, "record"):\n            paid ='
+HANDED_OVER = "        if planned.account is not None:\n            planned.account.finish_repeatable()"
 
 MUTANTS = [
     # --- A true number that is shown ---
     fault(
         "a true total in the statement",
         PLANTED,
-        '"plan": self.plan_digest}\n            if self.arguments.days',
-        '"plan": self.plan_digest, "records": getattr(true, "total", 0)}\n            if self.arguments.days',
+        HANDED_OVER,
+        '        release.statement["release"]["records"] = getattr(true, "total", 0)\n' + HANDED_OVER,
     ),
     fault(
         "a digest of the statistics in the statement",
         "tests/lab/replay/test_replay.py::test_some_pairs_show_nothing",
-        '"plan": self.plan_digest}\n            if self.arguments.days',
-        '"plan": self.plan_digest, "of": true.digest().hex()}\n            if self.arguments.days',
+        HANDED_OVER,
+        '        release.statement["release"]["of"] = true.digest().hex()\n' + HANDED_OVER,
     ),
     fault(
         "a digest of the statistics as the id of a release",
@@ -46,8 +47,8 @@ MUTANTS = [
     fault(
         "a part of the release key in the statement",
         f"{NOTHING}[recorded]",
-        '"plan": self.plan_digest}\n            if self.arguments.days',
-        '"plan": self.plan_digest, "of": paid.keys.key.hex()[9:33]}\n            if self.arguments.days',
+        HANDED_OVER,
+        '        release.statement["release"]["of"] = paid.keys.key.hex()[9:33]\n' + HANDED_OVER,
     ),
     fault(
         "a part of a subkey in the log",
@@ -82,7 +83,7 @@ MUTANTS = [
         "a true total in a line of the log",
         PLANTED,
         RUN,
-        '__import__("logging").getLogger("tallytree").info("%s", getattr(true, "total", 0))\n            ' + RUN,
+        '__import__("logging").getLogger("tallytree").info("%s", getattr(true, "total", 0))\n        ' + RUN,
     ),
     fault(
         "a true total as the seconds of a line of the log",
@@ -103,7 +104,7 @@ MUTANTS = [
         "a true total in a warning",
         PLANTED,
         RUN,
-        '__import__("warnings").warn(f"records: {getattr(true, \'total\', 0)} were read", stacklevel=2)\n            '
+        '__import__("warnings").warn(f"records: {getattr(true, \'total\', 0)} were read", stacklevel=2)\n        '
         + RUN,
     ),
     fault(

@@ -15,7 +15,7 @@ from helpers.reconciled import ROWS, released
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance
 from tallytree.kinds.measurements import Measurement, Noise
 from tallytree.numbers.reconcile_sizes import FITTING
-from tallytree.run import planned, planned_sizes
+from tallytree.run import order, planned_sizes
 from tallytree.sizes import SizesDomain
 
 MECHANISMS = [
@@ -49,7 +49,7 @@ def nothing_private(monkeypatch):
 
     def close():
         monkeypatch.setattr(planned_sizes, "Measurer", refuse)
-        monkeypatch.setattr(planned, "paid_noise", refuse)
+        monkeypatch.setattr(order, "paid_noise", refuse)
         monkeypatch.setattr("tallytree.private.measurer.Measurer", refuse)
         monkeypatch.setattr(tt.engines.Local, "tabulate", refuse)
 

@@ -1,5 +1,6 @@
 """`max_contributions="auto"`: the bound is chosen from noisy numbers of people; what both phases lose, and publish."""
 
+import copy
 import dataclasses
 import itertools
 import math
@@ -28,12 +29,11 @@ from tallytree.accounting.sensitivity import sensitivity
 from tallytree.kinds.measurements import Noise
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.release.contributions_table import left_out_unknown
-from tallytree.run import CountsArguments, contributions_of, plan_counts
-from tallytree.run import planned_auto_bound as module
-from tallytree.run.choosing_bound import recommendation
-from tallytree.run.measured_contributions import MeasuredContributions
-from tallytree.run.planned import PaidNoise
-from tallytree.run.planned_auto_bound import chosen_bound, with_bound
+from tallytree.run import CountsArguments, auto_bound, contributions_of, make_release, plan_counts
+from tallytree.run.auto_bound import chosen_bound, first_phase, recommendation
+from tallytree.run.order import PaidNoise, measured, measured_people
+from tallytree.run.people import CountedPeople, MeasuredContributions
+from tallytree.run.planned import Planned
 from tallytree.run.release_keys import ReleaseKeys
 
 # --- The loss, over neighbors ---
@@ -75,9 +75,9 @@ def loss(bound, first, second):
 
 def tabulated(release, records):
     """The statistics under a bound: the key that chooses which records count is that of the seed."""
-    arguments = module.copy.copy(release.arguments)
+    arguments = copy.copy(release.arguments)
     object.__setattr__(arguments, "records", records)
-    return dataclasses.replace(release, arguments=arguments).tabulate_with(ASKED, bins_of=1)
+    return dataclasses.replace(release, arguments=arguments).tabulate(None, CountedPeople(ASKED.at_most, 1))
 
 
 FEW = {"a": [0, 1, 2], "b": [3] * 8, "c": [1, 1]}
@@ -118,11 +118,13 @@ def test_the_loss_is_at_most_the_budget_whichever_bound_is_chosen(areas, neighbo
 def test_noise_that_is_scaled_to_another_bound_loses_more_and_is_refused(areas, monkeypatch):
     auto = planned(areas, seed=1)
 
+    with_bound = Planned.with_bound
+
     def too_little(release, bound):
         found = with_bound(release, bound)
         return dataclasses.replace(found, plan=with_bound(release, 1).plan)
 
-    monkeypatch.setattr(module, "with_bound", too_little)
+    monkeypatch.setattr(Planned, "with_bound", too_little)
     assert greatest_loss(auto, "add_remove", (1, 5)) > 1
     with pytest.raises(tt.BudgetExceeded, match="the noise is planned for another release"):
         auto.check_plan()
@@ -150,7 +152,7 @@ def log_ratios(auto, one, other, scale_of):
     for first in range(-3, 12):
         for second in range(-3, 12):
             answers = np.array([first, second])
-            m = chosen_bound(auto.largest, MeasuredContributions(auto.bins, answers, noise))["max_contributions"]
+            m = chosen_bound(auto, MeasuredContributions(auto.counted_people.bins, answers, noise))["max_contributions"]
             for total in range(-5, 20):
                 p, q = (
                     laplace(first, bins[0], noise.scale) * laplace(second, bins[1], noise.scale)
@@ -211,23 +213,25 @@ def test_the_shares_are_those_of_one_plan_and_no_bound_spends_more(areas):
 def test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers(areas, plan):
     auto, key = plan(areas, budget=tt.Budget(epsilon=20)), bytes(range(32))
     alone = contributions_of(auto, 0.1)
-    assert (alone.bins, alone.bound) == (auto.bins, None)
-    about = alone.reconcile(alone.tabulate(), KeyedNoise(key), lambda level: None).beside["contributions"]
+    assert (alone.counted_people, alone.bound) == (auto.counted_people, None)
+    about = measured_people(alone, alone.tabulate(), KeyedNoise(key)).facts["contributions"]
     keys = ReleaseKeys(key, False, bytes(32), "asked", "plan")
-    shown, made = auto.measured(auto.tabulate(), PaidNoise(KeyedNoise(key), "id", keys), lambda level: None, None)
+    shown, made = measured(
+        auto, first_phase(auto, None), PaidNoise(KeyedNoise(key), "id", keys), lambda level: None, None
+    )
     chosen = made.beside["contributions"]["chosen"]
     assert chosen == about["recommended"]
     assert shown.arguments.bound == chosen["max_contributions"] == about["bound"]
     assert 1 < shown.arguments.bound < 20
     assert [row["people"] for row in made.contributions.rows.to_pylist()] == [
-        row["value"] for row in alone.reconcile(alone.tabulate(), KeyedNoise(key), print).contributions.rows.to_pylist()
+        row["people"] for row in measured_people(alone, alone.tabulate(), KeyedNoise(key)).table.rows.to_pylist()
     ]
     # The same where the spec says a number.
     number = plan_counts(CountsArguments(RECORDS, areas, EPSILON, **options_of(max_contributions=1)))
     noisy = MeasuredContributions(
-        auto.bins, made.contributions.rows["people"].to_numpy(), number.plan.contributions.noise
+        auto.counted_people.bins, made.contributions.rows["people"].to_numpy(), number.plan.contributions.noise
     )
-    assert recommendation(number, noisy) == chosen_bound(planned(areas).largest, noisy)
+    assert recommendation(number, noisy) == chosen_bound(planned(areas), noisy)
 
 
 @pytest.mark.planted
@@ -235,7 +239,7 @@ def test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers(area
 @pytest.mark.parametrize("m", [1, 4])
 def test_of_every_person_at_most_the_chosen_number_of_records_is_measured(areas, monkeypatch, m, memory):
     """With next to no noise. People have up to 9 records, and at_most is 20."""
-    monkeypatch.setattr(module, "chosen_bound", lambda *given: chosen_bound(*given) | {"max_contributions": m})
+    monkeypatch.setattr(auto_bound, "chosen_bound", lambda *given: chosen_bound(*given) | {"max_contributions": m})
     release = released(areas, budget=tt.Budget(epsilon=10**5), memory=memory)
     wanted = sum(min(len(places), m) for places in PEOPLE.values())
     assert [sum(release.table(level)["count"].to_pylist()) for level in areas.levels] == [wanted] * 3
@@ -245,9 +249,9 @@ def test_equal_noisy_numbers_choose_the_same_bound_whatever_the_records_are(area
     other = table({"x": [0], "y": [1, 2]})
     noise = Noise("discrete_laplace", Fraction(10))
     for answers in ([90, 40, 20] + [0] * 10, [5] * 13, [-3] * 13):
-        numbers = np.array((answers + [0] * 20)[: len(planned(areas).bins)])
-        noisy = MeasuredContributions(planned(areas).bins, numbers, noise)
-        found = [chosen_bound(planned(areas, records).largest, noisy) for records in (RECORDS, other)]
+        numbers = np.array((answers + [0] * 20)[: len(planned(areas).counted_people.bins)])
+        noisy = MeasuredContributions(planned(areas).counted_people.bins, numbers, noise)
+        found = [chosen_bound(planned(areas, records), noisy) for records in (RECORDS, other)]
         assert found[0] == found[1]
 
 
@@ -293,10 +297,10 @@ def test_it_works_for_flows_tables_sizes_and_distinct_people(areas):
     )  # fmt: skip
     m = flows.statement["max_contributions"]
     assert flows.statement["counted"] == f"trips, at most {m} a person"
-    assert isinstance(planned_tables(areas).run().statement["max_contributions"], int)
-    assert "groups of memberships" in planned_sizes(areas).run().statement["counted"]
+    assert isinstance(make_release(planned_tables(areas)).statement["max_contributions"], int)
+    assert "groups of memberships" in make_release(planned_sizes(areas)).statement["counted"]
     private = planned_sizes(areas, max_contributions="auto")
-    assert private.run().statement["levels"][0]["measured"]
+    assert make_release(private).statement["levels"][0]["measured"]
     distinct = released(areas, distinct=True, budget=tt.Budget(rho=50))
     assert distinct.statement["counted"].startswith("leaves of people, at most ")
     assert released(areas, budget=tt.Budget(epsilon=1, delta=1e-6)).statement["accounting"] == "zcdp"

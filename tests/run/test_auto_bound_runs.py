@@ -1,5 +1,6 @@
 """`max_contributions="auto"`: keys, the ledger, repeated runs, plans and refusals."""
 
+import copy
 import dataclasses
 from fractions import Fraction
 
@@ -7,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.auto_bound import EPSILON, PEOPLE, RECORDS, options_of, planned, planned_sizes, released, table
+from helpers.auto_bound import PEOPLE, RECORDS, planned, planned_sizes, released, table
 from tallytree.accounting import NoisePlan
 from tallytree.ledger import Ledger
 from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.run import CountsArguments, plan_counts
-from tallytree.run import planned_auto_bound as module
+from tallytree.run import CountsArguments, make_release, plan_counts
+from tallytree.run.auto_bound import first_phase
 from tallytree.run.planned_counts import PlannedCounts
 from tallytree.run.release_keys import ReleaseKeys
 
@@ -124,7 +125,7 @@ def test_a_crash_between_the_phases_is_repeated_free_of_charge(named, monkeypatc
         raise OSError("disk")
 
     with monkeypatch.context() as patched:
-        patched.setattr(PlannedCounts, "reconcile_levels", fail)
+        patched.setattr(PlannedCounts, "fit", fail)
         with pytest.raises(OSError, match="disk") as caught:
             named()
     assert "repeat the run 'monday' with the same secret" in caught.value.__notes__[0]
@@ -151,17 +152,17 @@ def test_records_that_change_the_counts_under_some_bound_alone_are_another_relea
 
 
 def test_records_that_change_between_the_phases_are_refused(named, monkeypatch):
-    tabulate, times = PlannedCounts.tabulate_with, []
+    tabulate, times = PlannedCounts.tabulate, []
 
-    def changing(self, asked, work=None, **options):
+    def changing(self, work=None, people=None):
         times.append(1)
         if len(times) == 2:
-            arguments = module.copy.copy(self.arguments)
+            arguments = copy.copy(self.arguments)
             object.__setattr__(arguments, "records", table(PEOPLE | {"u": [0, 1], "v": [0, 1]}))
             self = dataclasses.replace(self, arguments=arguments)
-        return tabulate(self, asked, work, **options)
+        return tabulate(self, work, people)
 
-    monkeypatch.setattr(PlannedCounts, "tabulate_with", changing)
+    monkeypatch.setattr(PlannedCounts, "tabulate", changing)
     with pytest.raises(ValueError, match="they are not those that were counted before") as caught:
         named(PEOPLE | {"u": [0, 0], "v": [1, 1]})
     assert "its budget is spent" in caught.value.__notes__[0] or "spent" in caught.value.__notes__[0]
@@ -188,16 +189,14 @@ def test_a_planned_release_states_no_noise_of_a_level(areas):
 
 def test_an_altered_plan_does_not_run(areas):
     auto = planned(areas)
-    for changes in ({"plan": auto.with_bound(1).plan}, {"largest": auto.with_bound(3)}, {"sealed": None}):
+    for changes in ({"plan": auto.with_bound(1).plan}, {"bound_is_chosen": False}, {"sealed": None}):
         altered = dataclasses.replace(auto, **{key: value for key, value in changes.items() if value is not None})
         with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
-            altered.run()
-    with pytest.raises(tt.BudgetExceeded, match="noise of two keys"):
-        auto.reconcile(auto.tabulate(), KeyedNoise(bytes(32)), print)
-    with pytest.raises(ValueError, match="max_contributions: 'auto' is chosen when a release is made"):
-        plan_counts(CountsArguments(RECORDS, areas, EPSILON, **options_of()))
-    assert "PlannedAutoBound" in repr(auto)
-    assert repr(auto.tabulate()) == "FirstPhase(<private>)"
+            make_release(altered)
+    with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
+        make_release(auto.with_bound(3))
+    assert auto.arguments.bound == auto.candidates[-1]
+    assert repr(first_phase(auto, None)) == "FirstPhase(<private>)"
 
 
 def test_a_plan_that_is_one_of_several_is_not_accounted_for_by_losses(areas):

@@ -16,8 +16,8 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.release.contributions_table import METADATA_KEY
 from tallytree.release.replacing import replace_release
-from tallytree.run import CountsArguments, SizesArguments, choosing_bound, plan_counts, plan_group_sizes
-from tallytree.run.measured_contributions import published_contributions
+from tallytree.run import CountsArguments, SizesArguments, auto_bound, make_release, plan_counts, plan_group_sizes
+from tallytree.run.order import measured_people
 from tallytree.sizes import PrivateMaximum
 
 LOUD = tt.Budget(rho=10**9)
@@ -160,9 +160,7 @@ def test_a_mechanism_cannot_measure_it(areas):
 def measured(job, true, runs):
     """What is published of one table, so many times."""
     for run in range(runs):
-        source = KeyedNoise(run.to_bytes(32, "big"))
-        asked = job.arguments.asked_contributions
-        yield published_contributions(true.contributions, asked, job.plan, source, job.arguments, "counts")
+        yield measured_people(job, true, KeyedNoise(run.to_bytes(32, "big")))
 
 
 @pytest.mark.slow
@@ -223,7 +221,7 @@ def test_a_job_that_was_altered_does_not_run(areas):
         replace(plain, arguments=job.arguments),
     ):
         with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
-            altered.run()
+            make_release(altered)
         with pytest.raises(tt.BudgetExceeded, match="the noise is planned for another release"):
             altered.seal()
 
@@ -233,7 +231,7 @@ def test_the_ledger_is_charged_for_it(areas, tmp_path):
     assert job.account.posting.loss.epsilon == 1
     levels_alone = replace(job, plan=replace(job.plan, beside=()))
     with pytest.raises(tt.BudgetExceeded):
-        levels_alone.run()
+        make_release(levels_alone)
 
 
 # --- The folder ---
@@ -353,7 +351,7 @@ def test_a_bound_that_asks_for_more_noise_than_is_drawn_is_not_recommended(budge
 
 
 def test_where_no_noise_is_drawn_for_any_bound_none_is_recommended(monkeypatch):
-    monkeypatch.setattr(choosing_bound, "_noise_of_levels", lambda *given: None)
+    monkeypatch.setattr(auto_bound, "_noise_of_levels", lambda *given: None)
     places = tt.Hierarchy.from_values("place", ["a", "b"])
     release = tt.release_contributions(
         pa.table({"place": ["a"], "who": ["p"]}), places, tt.Budget(epsilon=1), neighboring="add_remove", person="who"

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import tallytree as tt
 from tallytree.cli.app import app
-from tallytree.run import TablesArguments, contributions_of, plan_tables
+from tallytree.run import TablesArguments, contributions_of, make_release, plan_tables
 from tallytree.spec import load_spec
 
 NUMBERS = [1] * 60 + [2] * 30 + [3] * 20 + [6] * 10
@@ -75,7 +75,7 @@ def test_they_can_be_counted_before_the_tables(neighboring):
     planned = plan_tables(TablesArguments(RECORDS, PEOPLE, EXACT, **arguments(neighboring=neighboring)))
     made = contributions_of(planned, at_most=10)
     assert made.plan.contributions.sensitivity.l1 == (1 if neighboring == "add_remove" else 2)
-    release = made.run()
+    release = make_release(made)
     assert release.table("contributions")["people"].to_pylist()[:3] == [60, 30, 20]
     assert 1 <= release.statement["contributions"]["recommended"]["max_contributions"] <= 10
 

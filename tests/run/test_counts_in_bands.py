@@ -13,7 +13,7 @@ from helpers.banded import APPROXIMATE, counted, planned, saved
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
 from tallytree.counts import top_down_measuring as measuring
 from tallytree.release import level_files, level_tables, measured_table
-from tallytree.run import counts_in_bands, workspace
+from tallytree.run import counts_in_bands, make_release, workspace
 from tallytree.run.counts_in_bands import chosen_bands
 from tallytree.trees.bands import ForcedCut
 
@@ -50,16 +50,19 @@ def test_the_saved_release_is_the_same_for_every_cut(mechanism, data, cut, neigh
     memory = "64GB" if isinstance(mechanism, LeastSquares) else "1MB"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "release"
-        whole = saved(planned(tree, records, mechanism, **options).run(), out)
-        assert saved(planned(tree, records, mechanism, memory=memory, **options).run(forced=forced), out) == whole
+        whole = saved(make_release(planned(tree, records, mechanism, **options)), out)
+        assert (
+            saved(make_release(planned(tree, records, mechanism, memory=memory, **options), forced=forced), out)
+            == whole
+        )
 
 
 @pytest.mark.parametrize("mechanism", GOING_DOWN + ADDING_UP, ids=repr)
 def test_the_saved_release_is_the_same_in_two_bands(areas, mechanism, tmp_path):
     records = areas.leaf_table().take(pa.array([0, 0, 1, 3, 3] * 20))
     options = {"budget": APPROXIMATE} if isinstance(mechanism, StabilityHistogram) else {}
-    whole = planned(areas, records, mechanism, **options).run()
-    part = planned(areas, records, mechanism, memory="64GB", **options).run(forced=ForcedCut(1, 2, 2))
+    whole = make_release(planned(areas, records, mechanism, **options))
+    part = make_release(planned(areas, records, mechanism, memory="64GB", **options), forced=ForcedCut(1, 2, 2))
     assert saved(part, tmp_path / "part") == saved(whole, tmp_path / "whole")
 
 
@@ -73,9 +76,9 @@ def test_a_cut_is_chosen_by_memory(areas, tmp_path, monkeypatch):
     monkeypatch.setattr(counts_in_bands, "chosen_bands", spied)
     monkeypatch.setattr(workspace, "BAND_SHARE", 2_000)  # 1 MB / 2,000 is enough for a state with its counties
     records = areas.leaf_table().take(pa.array([0, 0, 1, 3, 3] * 20))
-    part = saved(planned(areas, records, TopDown(), memory="1MB").run(), tmp_path / "part")
+    part = saved(make_release(planned(areas, records, TopDown(), memory="1MB")), tmp_path / "part")
     assert [(cut.depth, list(cut.parts)) for cut in found] == [(1, [slice(0, 1), slice(1, 2)])]
-    assert part == saved(planned(areas, records, TopDown()).run(), tmp_path / "whole")
+    assert part == saved(make_release(planned(areas, records, TopDown())), tmp_path / "whole")
 
 
 def test_chunks_of_any_size_make_the_same_files(areas, tmp_path, monkeypatch):
@@ -92,18 +95,18 @@ def test_chunks_of_any_size_make_the_same_files(areas, tmp_path, monkeypatch):
         (level_files, "CELLS_AT_ONCE", 64),
     ):
         monkeypatch.setattr(module, name, value)
-    whole = saved(planned(tree, trips, TopDown()).run(), tmp_path / "whole")
+    whole = saved(make_release(planned(tree, trips, TopDown())), tmp_path / "whole")
     for cells in (1, 5, 4_000_000):
         monkeypatch.setattr(measuring, "CELLS_AT_ONCE", cells)
-        part = planned(tree, trips, TopDown(), memory="1GB").run(forced=ForcedCut(2, 3, 2))
+        part = make_release(planned(tree, trips, TopDown(), memory="1GB"), forced=ForcedCut(2, 3, 2))
         assert saved(part, tmp_path / "part") == whole
 
 
 @pytest.mark.parametrize("options", [{}, {"memory": "1GB"}], ids=["in memory", "in bands"])
 def test_measurements_that_are_not_kept_change_no_number(areas, options, tmp_path):
     records = areas.leaf_table().take(pa.array([0, 0, 1, 3] * 20))
-    kept = planned(areas, records, TopDown()).run()
-    bare = planned(areas, records, TopDown(), keep_measurements=False, **options).run()
+    kept = make_release(planned(areas, records, TopDown()))
+    bare = make_release(planned(areas, records, TopDown(), keep_measurements=False, **options))
     assert all(bare.table(level).equals(kept.table(level)) for level in kept.levels)
     assert bare.statement == {**kept.statement, "measurements_kept": False}
     loaded = tt.Release.load(bare.save(tmp_path / "bare"))
@@ -118,8 +121,8 @@ def test_people_by_their_records_are_the_same_in_bands(areas, tmp_path, words):
     rows = [0, 0, 1, 3, 3] * 20
     records = areas.leaf_table().take(pa.array(rows)).append_column("id", pa.array([i // 3 for i in range(100)]))
     options = {"person": "id", "max_contributions": 1, "contributions": 0.2, "words": words}
-    whole = planned(areas, records, TopDown(), **options).run()
-    part = planned(areas, records, TopDown(), memory="1GB", **options).run(forced=ForcedCut(1, 2))
+    whole = make_release(planned(areas, records, TopDown(), **options))
+    part = make_release(planned(areas, records, TopDown(), memory="1GB", **options), forced=ForcedCut(1, 2))
     assert saved(part, tmp_path / "a") == saved(whole, tmp_path / "b")
 
 
@@ -128,8 +131,8 @@ def test_distinct_people_are_the_same_in_bands(areas, tmp_path):
     records = records.append_column("id", pa.array([i // 3 for i in range(100)]))
     for mechanism in (TopDown(), LeafGaussian(), LeastSquares(largest_fit=3)):
         options = {"person": "id", "max_contributions": 2, "distinct": True}
-        whole = planned(areas, records, mechanism, **options).run()
-        part = planned(areas, records, mechanism, memory="1GB", **options).run(forced=ForcedCut(1, 2))
+        whole = make_release(planned(areas, records, mechanism, **options))
+        part = make_release(planned(areas, records, mechanism, memory="1GB", **options), forced=ForcedCut(1, 2))
         assert saved(part, tmp_path / "a") == saved(whole, tmp_path / "b")
 
 
@@ -186,7 +189,7 @@ def test_the_log_says_nothing_of_how_a_run_is_divided(areas, caplog):
     def logged(mechanism, forced, **options):
         caplog.clear()
         with caplog.at_level("DEBUG", logger="tallytree"):
-            planned(areas, records, mechanism, memory="1GB", **options).run(forced=forced)
+            make_release(planned(areas, records, mechanism, memory="1GB", **options), forced=forced)
         return [message for message in caplog.messages if "node" in message or "band" in message]
 
     for mechanism, options in ((TopDown(), {}), (StabilityHistogram(), {"budget": APPROXIMATE})):
@@ -201,4 +204,4 @@ def test_a_product_is_warned_of_and_released_where_few_cells_are_not_0():
         UserWarning, match=r"^memory: '10MB' is less than the 49MB that this takes where most cells have"
     ):
         part = planned(product, trips, LeastSquares(), memory="10MB")
-    assert 0 < part.run().table("to").num_rows < 100
+    assert 0 < make_release(part).table("to").num_rows < 100

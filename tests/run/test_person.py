@@ -13,8 +13,8 @@ import tallytree as tt
 from tallytree import counts as mechanisms
 from tallytree.counts import CountsMechanism
 from tallytree.private.noise import entropy
-from tallytree.run import CountsArguments, plan_counts
-from tallytree.run.person_bound import contribution_bound
+from tallytree.run import CountsArguments, make_release, plan_counts
+from tallytree.run.people import contribution_bound
 from tallytree.spec import load_spec
 
 LOUD = tt.Budget(rho=10**9)
@@ -129,7 +129,7 @@ def test_a_job_that_was_altered_is_not_run(areas, changes):
     job = planned(areas, **given)
     altered = replace(job, arguments=replace(job.arguments, **changes))
     with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
-        altered.run()
+        make_release(altered)
 
 
 # --- What is stated ---
@@ -188,7 +188,7 @@ def test_the_key_is_fresh_and_is_not_the_noises(areas, monkeypatch):
         "tabulate",
         lambda *args, **options: order.append(len(derived)) or tabulate(*args, **options),
     )
-    job.run()
+    make_release(job)
     noise = [(key, address) for key, address in derived if address[0] == "noise"]
     (bound,) = [(key, address) for key, address in derived if address[0] == "records that count"]
     assert len(noise) == 1

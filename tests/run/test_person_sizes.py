@@ -116,12 +116,12 @@ def test_bad_arguments(areas, changes, kind, message):
 
 
 def test_columns_are_checked_without_reading_a_row(areas):
-    from tallytree.run import SizesArguments, plan_group_sizes
+    from tallytree.run import SizesArguments, check, plan_group_sizes
 
     records = PEOPLE.append_column("weight", pa.array([1.5] * 7))
     options = {"neighboring": "add_remove", "group": "home", "person": "weight"}
     with pytest.raises(TypeError, match=r"column 'weight' \(person\) holds double; ids must be text or integers"):
-        plan_group_sizes(SizesArguments(records, areas, LOUD, **options)).check()
+        check(plan_group_sizes(SizesArguments(records, areas, LOUD, **options)))
 
 
 def test_reconciling_again_keeps_what_is_said_of_people(areas):

@@ -7,8 +7,8 @@ import pytest
 
 import tallytree as tt
 from tallytree.ledger import Ledger
-from tallytree.run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
-from tallytree.run.planned import paid_noise
+from tallytree.run import CountsArguments, SizesArguments, make_release, plan_counts, plan_group_sizes
+from tallytree.run.order import paid_noise
 
 PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "home": [1, 2, 3], "who": [1, 1, 2]})
 AREAS = tt.Hierarchy.from_table(PEOPLE.select(["state", "county"]), ["state", "county"])
@@ -33,9 +33,9 @@ def test_a_copy_of_a_planned_release_is_not_run_whatever_was_replaced(tmp_path, 
         if field.init:
             copy = dataclasses.replace(planned, **{field.name: getattr(planned, field.name)})
             with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
-                copy.run()
+                make_release(copy)
     assert not (tmp_path / "ledger").exists()
-    planned.run()
+    make_release(planned)
     assert len(Ledger(tmp_path / "ledger").entries()) == 1
 
 
@@ -43,7 +43,7 @@ def test_a_planned_release_whose_statement_was_changed_is_not_run(tmp_path):
     planned = planned_counts(tmp_path)
     planned.statement["levels"][0]["nodes"] += 1
     with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
-        planned.run()
+        make_release(planned)
     assert not (tmp_path / "ledger").exists()
 
 
@@ -53,13 +53,13 @@ def test_a_planned_release_whose_fields_were_changed_in_place_is_not_run(tmp_pat
         planned = planned_counts(tmp_path)
         object.__setattr__(planned, name, value)
         with pytest.raises(tt.BudgetExceeded, match=r"the release was changed|planned for another release"):
-            planned.run()
+            make_release(planned)
     planned = planned_counts(tmp_path)
     object.__setattr__(
         planned.arguments, "neighboring", "add_remove" if planned.arguments.relation != "add_remove" else "change_one"
     )
     with pytest.raises(tt.BudgetExceeded, match="the release was changed"):
-        planned.run()
+        make_release(planned)
     assert not (tmp_path / "ledger").exists()
 
 

@@ -19,12 +19,13 @@ from tallytree.run import (
     CountsArguments,
     SizesArguments,
     contributions_of,
+    make_release,
     plan_contributions,
     plan_counts,
     plan_group_sizes,
 )
-from tallytree.run.choosing_bound import expected_absolute, recommendation
-from tallytree.run.measured_contributions import MeasuredContributions
+from tallytree.run.auto_bound import expected_absolute, recommendation
+from tallytree.run.people import MeasuredContributions
 
 NUMBERS = [1] * 60 + [2] * 30 + [3] * 20 + [6] * 10 + [30]
 """How many records people have."""
@@ -81,7 +82,7 @@ def test_it_has_one_table_and_no_level(areas, tmp_path):
 
 
 def test_group_sizes_are_given_as_a_plan(areas):
-    release = contributions_of(sizes_plan(areas, budget=tt.Budget(epsilon=10**6))).run()
+    release = make_release(contributions_of(sizes_plan(areas, budget=tt.Budget(epsilon=10**6))))
     assert {first: number for first, number in people(release).items() if first < 7} == {1: 60, 2: 30, 3: 20, 6: 10}
     assert "A bound of 2 leaves out about" in release.statement["contributions"]["summary"]
     assert "of the memberships" in release.statement["contributions"]["summary"]
@@ -149,7 +150,7 @@ def test_a_job_that_was_altered_does_not_run(areas):
         replace(job, chosen_for=counts_plan(areas, neighboring="change_one")),
     ):
         with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
-            altered.run()
+            make_release(altered)
         with pytest.raises(tt.BudgetExceeded, match="the noise is planned for another release"):
             altered.seal()
 
@@ -185,7 +186,7 @@ def recommended(planned, numbers=NUMBERS, at_most=40, noise=SILENT):
 
 
 def objective(planned, bound, numbers):
-    """As `tallytree.run.choosing_bound` states it, for even shares of a pure budget, from the true numbers."""
+    """As `tallytree.run.auto_bound` states it, for even shares of a pure budget, from the true numbers."""
     levels, nodes = 3, [1, 2, 4]
     relation = 2 if planned.arguments.relation == "change_one" else 1
     total = sum(numbers)
@@ -231,7 +232,7 @@ def test_noise_in_the_last_bins_raises_no_bound(areas):
 def test_some_noise_follows_no_such_rule(areas):
     stable = counts_plan(areas, mechanism=tt.counts.StabilityHistogram(), budget=tt.Budget(epsilon=1, delta=1e-6))
     assert recommended(stable) is None
-    release = contributions_of(stable, share=0.1).run()
+    release = make_release(contributions_of(stable, share=0.1))
     assert release.statement["contributions"]["recommended"] is None
     assert recommended(sizes_plan(areas))["max_contributions"] >= 1
 

@@ -10,10 +10,9 @@ import pytest
 
 import tallytree as tt
 from tallytree.private import entropy
-from tallytree.run import CountsArguments, plan_counts
-from tallytree.run.planned import paid_noise
-from tallytree.run.private_inputs import inputs_digest
-from tallytree.run.release_keys import run_key
+from tallytree.run import CountsArguments, finish, make_release, plan_counts
+from tallytree.run.order import paid_noise
+from tallytree.run.release_keys import inputs_digest, run_key
 
 AREAS = tt.Hierarchy.from_values("state", ["A", "B"])
 PEOPLE = pa.table({"state": ["A", "A", "B"] * 50})
@@ -32,9 +31,9 @@ def given(tmp_path):
 def test_the_noise_key_of_a_revision_is_another_one_on_any_data(given, tmp_path):
     """The same secret, data set, run and plan: the release id alone is new, and it is a part of the key."""
     first = plan_counts(given)
-    release = first.run()
+    release = make_release(first)
     release.save(tmp_path / "day")
-    first.finish()
+    finish(first)
     again = plan_counts(dataclasses.replace(given, revises=tmp_path / "day"))
     assert again.plan_digest == first.plan_digest
     true = again.tabulate()
@@ -75,7 +74,7 @@ def test_files_are_looked_at_before_their_records_are_read(given, monkeypatch, t
 
     monkeypatch.setattr(Local, "tabulate", replaced_meanwhile)
     planned = plan_counts(given)
-    planned.run()
+    make_release(planned)
     (entry,) = planned.account.ledger.entries()
     now = inputs_digest(given.secret, "people", "2026-03-04", given.records, "records")
     assert entry.inputs != now(entry.release_id)

@@ -17,7 +17,8 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
-from tallytree.run.measured_maximum import within_measured_maximum
+from tallytree.run import make_release
+from tallytree.run.planned_sizes import within_measured_maximum
 from tallytree.sizes import PrivateMaximum, SizesDomain, level_estimates
 from tallytree.sizes.private_maximum import largest_published, margin
 
@@ -176,7 +177,7 @@ def test_noise_may_be_drawn_by_opendp(areas):
 
 def test_the_statement_says_what_was_measured_and_what_k_came_out(areas):
     job = planned(areas)
-    before, after = job.statement, job.run().statement
+    before, after = job.statement, make_release(job).statement
     new = (
         "maximum",
         "constraint_violations",

@@ -9,6 +9,7 @@ import tallytree as tt
 from helpers.private_maximum import planned, rows
 from tallytree.accounting import NoisePlan
 from tallytree.accounting.spending import Loss
+from tallytree.run import make_release
 from tallytree.sizes import PrivateMaximum
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 
@@ -176,16 +177,16 @@ def test_a_job_whose_maximum_was_altered_does_not_run(areas):
         replace(job, arguments=replace(job.arguments, max_contributions=2)),
     ):
         with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
-            altered.run()
+            make_release(altered)
         with pytest.raises(tt.BudgetExceeded, match="the noise is planned for another release"):
             altered.seal()
-    assert job.run().statement["spent"] == {"epsilon": 1}
+    assert make_release(job).statement["spent"] == {"epsilon": 1}
 
 
 def test_the_ledger_is_charged_for_the_maximum(areas, tmp_path):
     job = planned(areas, ledger=tmp_path / "l", dataset="d")
     assert job.account.posting.loss.epsilon == 1
-    job.run()
+    make_release(job)
     cheaper = planned(areas, max_group_size=100).plan
     with pytest.raises(tt.BudgetExceeded):
-        replace(job, plan=NoisePlan(cheaper.budget, None, job.plan.levels)).run()
+        make_release(replace(job, plan=NoisePlan(cheaper.budget, None, job.plan.levels)))

@@ -22,7 +22,7 @@ from tallytree.run import (
     plan_group_sizes,
     plan_tables,
 )
-from tallytree.run.planned import paid_noise
+from tallytree.run.order import paid_noise
 from tallytree.trees.bands import ForcedCut, chosen_cut
 
 pytestmark = pytest.mark.slow

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tallytree as tt
 from helpers.banded import hierarchies, saved
 from tallytree.release import level_files, level_tables, measured_table
+from tallytree.run import make_release
 from tallytree.run.arguments import SizesArguments
 from tallytree.run.plan_sizes import plan_group_sizes
 from tallytree.sizes import (
@@ -77,16 +78,16 @@ def test_the_saved_release_is_the_same_for_every_cut(mechanism, found, seed, cut
     records = rows_of(leaves, seed)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "release"
-        whole = saved(planned(tree, records, mechanism, invariants=invariants).run(), out)
-        part = planned(tree, records, mechanism, invariants=invariants, memory="1MB").run(forced=forced)
+        whole = saved(make_release(planned(tree, records, mechanism, invariants=invariants)), out)
+        part = make_release(planned(tree, records, mechanism, invariants=invariants, memory="1MB"), forced=forced)
         assert saved(part, out) == whole
 
 
 @pytest.mark.parametrize("mechanism", IN_BANDS, ids=repr)
 def test_the_saved_release_is_the_same_in_two_bands(areas, mechanism, tmp_path):
     records = rows_of(areas.leaf_table(), 3)
-    whole = planned(areas, records, mechanism).run()
-    part = planned(areas, records, mechanism, memory="64GB").run(forced=ForcedCut(1, 2, 2))
+    whole = make_release(planned(areas, records, mechanism))
+    part = make_release(planned(areas, records, mechanism, memory="64GB"), forced=ForcedCut(1, 2, 2))
     assert saved(part, tmp_path / "part") == saved(whole, tmp_path / "whole")
 
 
@@ -101,8 +102,8 @@ def test_a_measured_maximum_and_people_are_the_same_in_bands(areas, mechanism, t
         "words": {"group": "household", "person": "member"},
         "max_group_size": tt.sizes.PrivateMaximum(share=0.1, at_most=20),
     }
-    whole = planned(areas, records, mechanism, **options).run()
-    part = planned(areas, records, mechanism, memory="1GB", **options).run(forced=ForcedCut(1, 2, 3))
+    whole = make_release(planned(areas, records, mechanism, **options))
+    part = make_release(planned(areas, records, mechanism, memory="1GB", **options), forced=ForcedCut(1, 2, 3))
     assert saved(part, tmp_path / "part") == saved(whole, tmp_path / "whole")
 
 
@@ -110,8 +111,10 @@ def test_groups_without_members_are_the_same_in_bands(areas, tmp_path):
     leaves = areas.leaf_table()
     listed = leaves.append_column("groups", pa.array([20, 20, 20, 20]))
     options = {"group": "group", "public_groups": listed, "min_group_size": 0}
-    whole = planned(areas, entities_of(leaves, 5), Joint(), **options).run()
-    part = planned(areas, entities_of(leaves, 5), Joint(), memory="1GB", **options).run(forced=ForcedCut(0, 1, 3))
+    whole = make_release(planned(areas, entities_of(leaves, 5), Joint(), **options))
+    part = make_release(
+        planned(areas, entities_of(leaves, 5), Joint(), memory="1GB", **options), forced=ForcedCut(0, 1, 3)
+    )
     assert whole.statement["public_groups_kept"] is True
     assert saved(part, tmp_path / "part") == saved(whole, tmp_path / "whole")
 
@@ -126,15 +129,15 @@ def test_slices_of_any_size_make_the_same_files(areas, tmp_path, monkeypatch):
     ):
         monkeypatch.setattr(module, name, value)
     records = rows_of(areas.leaf_table(), 4)
-    whole = saved(planned(areas, records, Matching()).run(), tmp_path / "whole")
-    part = planned(areas, records, Matching(), memory="1GB").run(forced=ForcedCut(1, 2, 2))
+    whole = saved(make_release(planned(areas, records, Matching())), tmp_path / "whole")
+    part = make_release(planned(areas, records, Matching(), memory="1GB"), forced=ForcedCut(1, 2, 2))
     assert saved(part, tmp_path / "part") == whole
 
 
 def test_measurements_that_are_not_kept_change_no_number(areas):
     records = rows_of(areas.leaf_table(), 3)
-    kept = planned(areas, records, Joint()).run()
-    bare = planned(areas, records, Joint(), keep_measurements=False, memory="1GB").run(forced=ForcedCut(1, 2))
+    kept = make_release(planned(areas, records, Joint()))
+    bare = make_release(planned(areas, records, Joint(), keep_measurements=False, memory="1GB"), forced=ForcedCut(1, 2))
     assert all(bare.table(level).equals(kept.table(level)) for level in kept.levels)
     assert bare.statement == {**kept.statement, "measurements_kept": False}
     with pytest.raises(ValueError, match=r"^measurements: the release was made with keep_measurements=False"):

@@ -15,6 +15,7 @@ from helpers.banded import planned
 from helpers.releases import group_sizes
 from tallytree.ledger import Ledger
 from tallytree.private.tabulate.counts_in_files import CountsInFiles
+from tallytree.run import make_release
 from tallytree.run.workspace import band_bytes, limited
 from tallytree.trees.bands import ForcedCut
 
@@ -43,7 +44,7 @@ def test_a_band_on_spark_is_no_larger_than_spark_can_bring_back():
 
 @pytest.mark.slow
 def test_files_live_as_long_as_the_release(areas, tmp_path):
-    release = in_bands(areas, tmp_path).run(forced=ForcedCut(1, 2))
+    release = make_release(in_bands(areas, tmp_path), forced=ForcedCut(1, 2))
     (folder,) = tmp_path.iterdir()  # that of private statistics is gone
     assert {file.name.partition("-")[0] for file in folder.iterdir()} == {"lock", "table", "measured"}
     assert release.table("all")["count"].to_pylist()[0] >= 0
@@ -58,7 +59,7 @@ def test_files_live_as_long_as_the_release(areas, tmp_path):
 
 def test_a_saved_release_does_not_need_its_files(areas, tmp_path):
     (tmp_path / "spill").mkdir()
-    release = in_bands(areas, tmp_path / "spill").run(forced=ForcedCut(1, 2))
+    release = make_release(in_bands(areas, tmp_path / "spill"), forced=ForcedCut(1, 2))
     saved = release.save(tmp_path / "out", csv=True)
     expected = release.table("county")
     assert release.save(tmp_path / "again").is_dir()
@@ -72,7 +73,7 @@ def test_a_saved_release_does_not_need_its_files(areas, tmp_path):
 def test_a_table_can_be_read_by_those_who_may_read_the_folder(areas, tmp_path):
     mask = os.umask(0o022)
     try:
-        saved = in_bands(areas, tmp_path).run().save(tmp_path / "out")
+        saved = make_release(in_bands(areas, tmp_path)).save(tmp_path / "out")
     finally:
         os.umask(mask)
     assert {file.stat().st_mode & 0o777 for file in saved.rglob("*.parquet")} == {0o644}
@@ -91,14 +92,14 @@ def test_nothing_is_left_after_an_error_in_the_middle_of_a_band(areas, tmp_path,
     tt.new_secret(tmp_path / "secret")
     names = {"ledger": ledger, "dataset": "people", "run": "Monday", "secret": tmp_path / "secret", "seed": None}
     with pytest.raises(OSError, match="No space left") as caught:
-        in_bands(areas, tmp_path / "spill", **names).run(forced=ForcedCut(1, 2))
+        make_release(in_bands(areas, tmp_path / "spill", **names), forced=ForcedCut(1, 2))
     paid = when.endswith("in_bands")
     assert any("repeat the run 'Monday'" in note for note in getattr(caught.value, "__notes__", [])) == paid
     del caught
     assert list((tmp_path / "spill").iterdir()) == []
     assert len(ledger.entries()) == paid if paid else not (tmp_path / "ledger.db").exists()
     monkeypatch.undo()
-    again = in_bands(areas, tmp_path / "spill", **names).run(forced=ForcedCut(1, 2))
+    again = make_release(in_bands(areas, tmp_path / "spill", **names), forced=ForcedCut(1, 2))
     assert len(ledger.entries()) == 1
     assert again.table("county").num_rows == 4
 
@@ -121,7 +122,7 @@ def test_a_later_run_removes_what_a_killed_one_has_left(areas, tmp_path):
     killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 2
-    release = in_bands(areas, tmp_path).run()
+    release = make_release(in_bands(areas, tmp_path))
     assert len(list(tmp_path.iterdir())) == 1
     del release
 
@@ -152,14 +153,14 @@ def test_with_the_amount_that_a_refusal_names_the_run_works(areas):
     with pytest.raises(ValueError, match=r"^memory: '1MB' is less than the .*MB that this may take; Lea") as refusal:
         planned(wide, records, tt.counts.LeastSquares(), memory="1MB")
     enough = re.search(r"less than the (\S+) that", str(refusal.value))[1]
-    assert planned(wide, records, tt.counts.LeastSquares(), memory=enough).run().levels
+    assert make_release(planned(wide, records, tt.counts.LeastSquares(), memory=enough)).levels
 
 
 def test_an_engine_is_not_given_less_than_is_of_use(areas):
     with pytest.raises(ValueError, match=r"^memory_limit: '7.9MB' must be between 8MB and 1000TB"):
         tt.engines.Local(memory_limit="7.9MB")
     engine = tt.engines.Local(memory_limit="8MB")
-    assert planned(areas, RECORDS, TOP_DOWN, engine=engine).run().levels
+    assert make_release(planned(areas, RECORDS, TOP_DOWN, engine=engine)).levels
 
 
 def test_tables_beyond_the_memory_are_refused(areas):

@@ -56,7 +56,7 @@ from tallytree.run import (
     plan_tables,
     rehearsal,
 )
-from tallytree.run.arguments import RecordOptions
+from tallytree.run.options import RecordOptions
 from tallytree.run.planned import Planned
 from tallytree.run.release_keys import ReleaseKeys
 from tallytree.run.signature import takes

@@ -10,10 +10,10 @@ from tallytree.run.arguments import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
+    HouseholdsArguments,
     SizesArguments,
     TablesArguments,
 )
-from tallytree.run.households_arguments import HouseholdsArguments
 from tallytree.run.order import check, finish, make_release, released, telling_what_is_spent
 from tallytree.run.plan_counts import plan_counts, plan_flows
 from tallytree.run.plan_households import plan_households

@@ -1,28 +1,26 @@
 """The arguments of the public functions: every option once, with its type, its default and its description.
 
 A class holds the arguments of one function. The signature and the help text of the function are made from its fields
-(`run.signature`), and so is the spec of the statistic (`spec.models`). Options that all releases share are in
-`tallytree.run.shared_arguments` and in its base `tallytree.kinds.terms.Terms`.
+(`run.signature`), and so is the spec of the statistic (`spec.models`). The options that several functions have come in
+groups, in `tallytree.run.options`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from fractions import Fraction
+from typing import Annotated, Any, Literal, TypeAlias
 
-from tallytree.budget import Budget
-from tallytree.counts import CountsMechanism
+from tallytree.budget import Budget, exact
 from tallytree.hierarchy import Hierarchy
-from tallytree.kinds.contributions import Contributions, asked_contributions
 from tallytree.kinds.terms import AUTO, Doc, Invariants, RecordsOfAPerson
 from tallytree.product import Product
-from tallytree.run.shared_arguments import SharedArguments
+from tallytree.run.options import CountsOptions, PersonOptions, RecordOptions, SharedArguments
 from tallytree.sizes import PrivateMaximum, SizesMechanism
-from tallytree.support.validate import column, flag, integer
+from tallytree.support.validate import column, flag, integer, safe_text, text
 from tallytree.tables import TablesMechanism
 
-Unlisted: TypeAlias = Literal["zero", "remainder"]
 TableArgument: TypeAlias = Annotated[Any, "table"]
 """Any table: see `tallytree.sources.locate.locate`."""
 
@@ -32,6 +30,9 @@ ByTable: TypeAlias = Annotated[Any, "by table"]
 """A weight for each of some tables, or the name of a rule."""
 NumberByTable: TypeAlias = Annotated[Any, "number by table"]
 """A number for each of some tables."""
+Share: TypeAlias = Annotated[float | Fraction, "share"]
+"""A share of the budget, between 0 and 1."""
+MOST_SIZES = 1_000
 
 PRIVATE_TABLE = Doc(
     "the private table: a path, folder, glob or URL (Parquet, CSV) or a list of these, a pandas, polars or pyarrow "
@@ -47,152 +48,10 @@ BUDGET = Doc(
     "what may be spent. Pure ε: discrete Laplace noise. With δ or ρ: discrete Gaussian noise.",
     hint="give epsilon (with or without delta) or rho: budget: {epsilon: 1.0}",
 )
-COUNTS_MECHANISM = Doc(
-    "how noisy measurements become counts, one of `tallytree.counts`; `LeastSquares()` by default. "
-    "(`StabilityHistogram()` has Laplace noise, with δ too.)",
-    hint="give its name, and options if any: mechanism: {name: ...}",
-)
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PersonOptions(SharedArguments):
-    """The options about people with several records."""
-
-    person: Annotated[
-        str | None,
-        Doc(
-            "the column with the id of the person whom a record belongs to (text or integers). Of every person at most "
-            "`max_contributions` records then count, chosen by a secret key. The total is private then. For group "
-            "sizes a record is an entity row: a membership of a group.",
-            hint="the column with the ids of people, to enforce max_contributions",
-        ),
-    ] = None
-    contributions: Annotated[
-        Contributions | float | None,
-        Doc(
-            "with `person`, a share of the budget, or `tallytree.Contributions(share=…, at_most=…)`: measures first "
-            "how many people have how many records, and publishes it with the share of the records that "
-            "`max_contributions` leaves out, and its interval.",
-            hint="with person: a share such as 0.05, or {share: ..., at_most: ...}, to see what max_contributions cuts",
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        """Check the options.
-
-        Raises:
-            ValueError: people are to be counted by their records, but nothing names them; or up to a number that the
-                contribution bound reaches already.
-            TypeError: a value of the wrong kind.
-        """
-        super().__post_init__()
-        column(self.person, "person")
-        asked = asked_contributions(self.contributions)
-        object.__setattr__(self, "contributions", asked)
-        if self.max_contributions == AUTO:
-            self._check_auto(asked)
-        if asked is None:
-            return
-        if self.person is None:
-            raise ValueError(
-                f"contributions: {asked!r} counts people by their number of records, so it needs person, the column "
-                "that names them; give it, or leave contributions out"
-            )
-        if self.max_contributions != AUTO and asked.at_most <= self.bound:
-            raise ValueError(
-                f"contributions: at_most={asked.at_most} must be more than max_contributions, which is "
-                f"{self.bound}; give the most records that a person may have"
-            )
-
-    def _check_auto(self, asked: Contributions | None) -> None:
-        """Refuse to choose the contribution bound where nothing is measured that it could be chosen from.
-
-        Raises:
-            ValueError: people are not named, or not counted by their number of records.
-        """
-        if self.person is None:
-            raise ValueError(
-                'max_contributions: "auto" is chosen by how many records people have, so it needs person, the column '
-                "that names them; give it, or give a number"
-            )
-        if asked is None:
-            raise ValueError(
-                'max_contributions: "auto" is chosen from what contributions measures; give contributions='
-                "tallytree.Contributions(share=…, at_most=…), with the most records that a person may have, or give a "
-                "number"
-            )
-
-    @property
-    def person_column(self) -> str | None:
-        """See `Terms.person_column`."""
-        return self.person
-
-    @property
-    def asked_contributions(self) -> Contributions | None:
-        """See `SharedArguments.asked_contributions`: the option, as it is after the check."""
-        return cast("Contributions | None", self.contributions)
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RecordOptions(PersonOptions):
-    """The options of all that counts records."""
-
-    count: Annotated[
-        str | None,
-        Doc(
-            "a column with the number of records that each row stands for; by default each row is one.",
-            hint="the column with the number of records of a row",
-        ),
-    ] = None
-    distinct: Annotated[
-        bool,
-        Doc(
-            "with `person`, count every person at most once in a leaf (for flows a pair of leaves). At most "
-            "`max_contributions` leaves of a person count, and the leaves have less noise (by √m with Gaussian noise).",
-            hint="with person: true to count every person at most once in a leaf",
-        ),
-    ] = False
-
-    def __post_init__(self) -> None:
-        """Check the options.
-
-        Raises:
-            ValueError: distinct without a person: a smaller sensitivity that nothing enforces.
-            TypeError: a value of the wrong kind.
-        """
-        super().__post_init__()
-        column(self.count, "count")
-        flag(self.distinct, "distinct")
-        if self.distinct and self.person is None:
-            raise ValueError(
-                "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "
-                "them; give it, or leave distinct out"
-            )
-
-    @property
-    def distinct_people(self) -> bool:
-        """See `Terms.distinct_people`."""
-        return self.distinct
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class CountsOptions(RecordOptions):
-    """The options that counts and flows share."""
-
-    mechanism: Annotated[CountsMechanism | None, COUNTS_MECHANISM] = None
-    unlisted: Annotated[
-        Unlisted,
-        Doc(
-            'of flows and other products, what a cell is that is not listed. `"zero"`: its count is 0. `"remainder"`: '
-            "cells are listed where that lowers the expected error, and each table has rows, null in the finer "
-            "columns, with how much of a coarser cell is not listed. For sparse data (`docs/explanation/counts.md`).",
-            hint="zero or remainder",
-        ),
-    ] = "zero"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountsArguments(CountsOptions):
+class CountsArguments(CountsOptions, RecordOptions):
     """The arguments of `tallytree.release_counts`."""
 
     records: Annotated[TableArgument, PRIVATE_TABLE]
@@ -218,7 +77,7 @@ class ContributionsArguments(CountsArguments):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FlowsArguments(CountsOptions):
+class FlowsArguments(CountsOptions, RecordOptions):
     """The arguments of `tallytree.release_flows`."""
 
     private_argument = "trips"
@@ -462,3 +321,150 @@ class SizesArguments(PersonOptions):
             column(getattr(self, name), name)
         quantity = integer(self.max_quantity, "max_quantity", least=1, most=10**6)
         object.__setattr__(self, "max_quantity", quantity)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HouseholdsArguments(SharedArguments):
+    """The arguments of `tallytree.release_households`."""
+
+    records: Annotated[TableArgument, PRIVATE_TABLE]
+    hierarchy: Annotated[
+        Hierarchy | Product,
+        Doc(
+            "the public tree of areas; or a `tallytree.Product` without an order, the areas first, whose other "
+            "hierarchies are attributes of persons.",
+            hint="give the public hierarchies: hierarchy: {attributes: {area: {path: areas.parquet, levels: [state]}}}",
+        ),
+    ]
+    budget: Annotated[Budget, BUDGET]
+    _: KW_ONLY
+    household: Annotated[
+        str,
+        Doc(
+            "the column with the id of the household that a person lives in; null (or empty) for a person who lives "
+            "in none. All persons of a household are in one leaf of the areas. An id may be null because of the "
+            "person's own record or of public facts, not because of how many records have it.",
+            hint="name the column with the id of the household, null for persons who live in none",
+        ),
+    ]
+    max_household_size: Annotated[
+        int,
+        Doc(
+            'K: households by size have the sizes 1, 2, … K − 1, and "K or more". It must not follow from the records.',
+            hint='give the last class of sizes, which is "K or more": max_household_size: 7',
+        ),
+    ]
+    tables: Annotated[
+        TableNames,
+        Doc(
+            "what is published of persons, as in `tallytree.release_tables`: a list of tables, each a tuple of level "
+            "names; `in_household` (`yes` or `no`) is an attribute too. Every area level by `in_household` is "
+            "published beside these.",
+            hint="list the tables of persons by their levels: tables: [[county, age, sex], [state]]",
+        ),
+    ] = ()
+    share_of_sizes: Annotated[
+        Share,
+        Doc(
+            "the share of the budget that measures households by size; the tables of persons have the rest. With a "
+            "half neither part has more than √2 times (with pure ε: 2 times) the noise that it would have with all of "
+            "it; with any other share one of them has.",
+            hint="the share of the budget for households by size, between 0 and 1",
+        ),
+    ] = 0.5
+    person: Annotated[
+        str | None,
+        Doc(
+            "the column with the id of the person whom a record belongs to (text or integers), for people with several "
+            "records, such as two homes. Of every person at most `max_contributions` records then count, in both "
+            "parts.",
+            hint="the column with the ids of people, to enforce max_contributions",
+        ),
+    ] = None
+    precision: Annotated[
+        NumberByTable,
+        Doc(
+            "the wanted standard deviation of some tables of persons; see `tallytree.release_tables`.",
+            hint='give standard deviations by table: precision: {"county, sex": 10}',
+        ),
+    ] = None
+    budget_split: Annotated[
+        ByTable,
+        Doc(
+            "the shares of the tables of persons; see `tallytree.release_tables`. Those of the levels of households by "
+            "size follow from public facts.",
+            hint='auto, even, or weights by table: {"county, sex": 2, "state": 1}',
+        ),
+    ] = "auto"
+    mechanism: Annotated[
+        TablesMechanism | None,
+        Doc(
+            "how noisy tables of persons become one table of integers; `tallytree.tables.LeastSquares()` by default.",
+            hint="give its name, and options if any: mechanism: {name: ...}",
+        ),
+    ] = None
+
+    keep_detail: Annotated[
+        bool,
+        Doc(
+            "publish the cells that all tables of persons are sums of, too; see `tallytree.release_tables`.",
+            hint="true to publish the cells that all tables are sums of, for records",
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: a value that is out of range, or an option that this release does not have.
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        text(self.household, "household", "the name of a column")
+        column(self.person, "person")
+        if self.person is not None and self.person == self.household:
+            raise ValueError(
+                f"person: {self.person!r} is the column of household too; name the column with the ids of people"
+            )
+        largest = integer(self.max_household_size, "max_household_size", least=1, most=MOST_SIZES)
+        object.__setattr__(self, "max_household_size", largest)
+        share = exact(self.share_of_sizes, "share_of_sizes")
+        if not 0 < share < 1:
+            raise ValueError(
+                f"share_of_sizes: {safe_text(self.share_of_sizes)} must lie strictly between 0 and 1: persons and "
+                "households by size are both measured"
+            )
+        object.__setattr__(self, "share_of_sizes", share)
+        if self.max_contributions == AUTO:
+            raise ValueError(
+                'max_contributions: "auto" is not chosen for persons and households; give a number, such as what '
+                "tallytree.release_contributions recommends"
+            )
+        if self.memory is not None:
+            raise ValueError(
+                f"memory: {self.memory!r} was given, but persons and households are released in memory, not band by "
+                "band; leave memory out"
+            )
+
+    @property
+    def person_column(self) -> str | None:
+        """See `Terms.person_column`."""
+        return self.person
+
+    @property
+    def sizes_share(self) -> Fraction:
+        """The share of the budget that measures households by size, exactly."""
+        return exact(self.share_of_sizes, "share_of_sizes")
+
+    @property
+    def asked_tables(self) -> Sequence[object]:
+        """The option `tables` as a list.
+
+        Raises:
+            TypeError: it is none.
+        """
+        if isinstance(self.tables, str | bytes) or not isinstance(self.tables, Sequence):
+            raise TypeError(
+                f'tables: {safe_text(self.tables)} must be a list of tables, such as [("county", "sex"), ("state",)]'
+            )
+        return self.tables

@@ -85,9 +85,9 @@ from tallytree.hierarchy import nodes_per_level
 from tallytree.kinds.measurements import Noise, Statistic
 from tallytree.kinds.terms import AUTO
 from tallytree.private import NoiseSource, TrueContributions
+from tallytree.run.options import SharedArguments
 from tallytree.run.people import MeasuredContributions, PublishedContributions, measured_contributions
 from tallytree.run.planned import LEAST, CountsPeople, Planned
-from tallytree.run.shared_arguments import SharedArguments
 from tallytree.run.workspace import Workspace
 from tallytree.sources.data_frames import is_frame
 

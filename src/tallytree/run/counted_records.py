@@ -12,7 +12,7 @@ from tallytree.kinds.mechanism import Mechanism
 from tallytree.kinds.terms import OnUnknown
 from tallytree.private import KEY_BYTES, ContributionBound, CountRecords, LeafCounts
 from tallytree.product import LeafKey, Product, leaf_keys
-from tallytree.run.arguments import PersonOptions, RecordOptions
+from tallytree.run.options import PersonOptions, RecordOptions
 from tallytree.run.people import CountedPeople, contribution_bound
 from tallytree.support.arrays import IntArray
 from tallytree.trees.impossible import Impossible

@@ -31,11 +31,11 @@ from tallytree.release.statement import ASSUMED, CHECKED, versions
 from tallytree.run import rehearsal
 from tallytree.run.auto_bound import first_phase, second_phase
 from tallytree.run.checked_results import marked
+from tallytree.run.options import SharedArguments
 from tallytree.run.people import PublishedContributions, measured_contributions
 from tallytree.run.planned import Planned, Reconciled, with_facts
 from tallytree.run.planning import opened
 from tallytree.run.release_keys import ReleaseKeys, inputs_digest, release_key
-from tallytree.run.shared_arguments import SharedArguments
 from tallytree.run.workspace import Workspace, workspace
 from tallytree.support.progress import level_progress, run_progress
 from tallytree.support.stages import stage
@@ -92,7 +92,7 @@ def make_release(planned: Planned[Any, Any], *, forced: ForcedCut | None = None)
             paid = paid_noise(planned, planned.sealed_text, true.digest(), inputs)
         with _stage(planned, "reconcile"):
             shown, made = measured(planned, true, paid, on_measure, work)
-        release = _as_released(planned, shown, made, paid.release_id, risk if shown is planned else shown.risk())
+        release = as_released(planned, shown, made, paid.release_id, risk if shown is planned else shown.risk())
         if planned.account is not None:
             planned.account.finish_repeatable()
         return release
@@ -128,15 +128,19 @@ def measured(
     if planned.bound_is_chosen:
         chosen, true, source, people = second_phase(planned, true, paid.source, paid.after_a_choice, work)
         return chosen, chosen.fit(true, source, on_measure, work, people)
-    asked, people = planned.counted_people, PublishedContributions()
-    if asked is not None:
-        people = planned.published_people(
-            measured_contributions(true.contributions, planned.plan, paid.source, asked.bins)
-        )
+    people = measured_people(planned, true, paid.source)
     return planned, planned.fit(true, paid.source, on_measure, work, people)
 
 
-def _as_released(
+def measured_people(planned: Planned[Any, Any], true: Any, source: NoiseSource) -> PublishedContributions:
+    """People by their number of records, measured where that was asked for, as they are published."""
+    asked = planned.counted_people
+    if asked is None:
+        return PublishedContributions()
+    return planned.published_people(measured_contributions(true.contributions, planned.plan, source, asked.bins))
+
+
+def as_released(
     planned: Planned[Any, Any], shown: Planned[Any, Any], made: Reconciled, release_id: str, risk: dict[str, Any]
 ) -> Release:
     """Step 7: the release of what was made, with its statement and its spec."""

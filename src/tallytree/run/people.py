@@ -30,8 +30,8 @@ from tallytree.private import (
 )
 from tallytree.release.contributions_table import contributions_table, left_out_facts, left_out_unknown
 from tallytree.release.level_tables import LevelTable
+from tallytree.run.options import SharedArguments
 from tallytree.run.release_keys import release_key
-from tallytree.run.shared_arguments import SharedArguments
 from tallytree.support.arrays import IntArray
 
 

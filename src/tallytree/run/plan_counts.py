@@ -19,9 +19,10 @@ from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import options_of
 from tallytree.product import LeafKey, Product, check_columns, leaf_keys
-from tallytree.run.arguments import CountsArguments, CountsOptions, FlowsArguments, RecordOptions, Unlisted
+from tallytree.run.arguments import CountsArguments, FlowsArguments
 from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counts_in_bands import check_memory
+from tallytree.run.options import CountsOptions, RecordOptions, Unlisted
 from tallytree.run.people import shares_beside
 from tallytree.run.planned_counts import PlannedCounts
 from tallytree.run.planning import (
@@ -145,7 +146,7 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
     first, second = ("destination", "origin") if arguments.tree == "destination" else ("origin", "destination")
     order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
     product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
-    shared = options_of(arguments, CountsOptions)
+    shared = options_of(arguments, CountsOptions) | options_of(arguments, RecordOptions)
     as_counts = CountsArguments(arguments.trips, product, arguments.budget, **shared)
     return plan_counts(as_counts, argument="trips", statistic="flows")
 

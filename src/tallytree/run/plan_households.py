@@ -19,12 +19,11 @@ from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.terms import options_of
 from tallytree.product import Product
 from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE, area_tables
-from tallytree.run.arguments import TablesArguments
-from tallytree.run.households_arguments import HouseholdsArguments
+from tallytree.run.arguments import HouseholdsArguments, TablesArguments
+from tallytree.run.options import SharedArguments
 from tallytree.run.plan_tables import plan_tables
 from tallytree.run.planned_households import PartLevels, PlannedHouseholds, size_level
 from tallytree.run.planning import account, std_dev_alone
-from tallytree.run.shared_arguments import SharedArguments
 from tallytree.sizes.auto_split import ChosenSplit, auto_split
 from tallytree.sizes.domain import measured_depths
 from tallytree.sources.addresses import published_private_name

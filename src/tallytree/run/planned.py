@@ -35,10 +35,10 @@ from tallytree.release.described import described_statement
 from tallytree.release.detail import DETAIL_NOTE
 from tallytree.release.measured_table import measurement_tables
 from tallytree.release.risk_statement import risk_statement
+from tallytree.run.options import SharedArguments
 from tallytree.run.people import CountedPeople, MeasuredContributions, PublishedContributions, beside_the_levels
 from tallytree.run.planning import posting
 from tallytree.run.release_keys import plan_digest
-from tallytree.run.shared_arguments import SharedArguments
 from tallytree.run.workspace import Workspace
 from tallytree.support.markup import html_table
 
@@ -389,12 +389,14 @@ class Planned(ABC, Generic[T, M]):
         Raises:
             BudgetExceeded: it is.
         """
-        anew = replace(self)  # a copy, of which nothing is computed yet
-        if not self.sealed_text or any(
-            canonical(each.spec, each.statement) != self.sealed_text for each in (anew, self)
-        ):
+        if not self.sealed_text or not self._is_as_sealed():
             raise BudgetExceeded("budget: the release was changed after its noise was planned; plan it anew")
         self.check_plan()
+
+    def _is_as_sealed(self) -> bool:
+        """Whether what the fields say now, and what was computed of them when it was sealed, is what was sealed."""
+        anew = replace(self)  # a copy, of which nothing is computed yet
+        return all(canonical(each.spec, each.statement) == self.sealed_text for each in (anew, self))
 
     def check_plan(self) -> None:
         """Refuse a noise plan that is not about the other fields, for any contribution bound that can be chosen.

@@ -39,8 +39,8 @@ from tallytree.release.measured_table import measurement_tables
 from tallytree.release.released_tables import about_size_tables
 from tallytree.release.statement import WARNING, privacy_statement
 from tallytree.release.view.release_view import published_level
+from tallytree.run.arguments import HouseholdsArguments
 from tallytree.run.counted_records import MAX_RECORDS
-from tallytree.run.households_arguments import HouseholdsArguments
 from tallytree.run.people import CountedPeople, PublishedContributions, contribution_bound
 from tallytree.run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables, learning_notes

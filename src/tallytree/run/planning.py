@@ -22,7 +22,7 @@ from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import UNITS, NoiseTerms, Unit
 from tallytree.ledger import Account, Ledger
 from tallytree.private import read_secret
-from tallytree.run.shared_arguments import SharedArguments
+from tallytree.run.options import SharedArguments
 from tallytree.run.workspace import limited
 from tallytree.support.memory import described_bytes, machine_bytes
 from tallytree.support.validate import safe_text

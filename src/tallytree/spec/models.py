@@ -35,22 +35,18 @@ from tallytree.run import (
     PlannedHouseholds,
     SizesArguments,
     TablesArguments,
-    check,
     contributions_of,
-    finish,
-    make_release,
     one_release,
     plan_counts,
     plan_flows,
     plan_group_sizes,
     plan_households,
     plan_tables,
-    telling_what_is_spent,
 )
-from tallytree.run.arguments import PersonOptions, RecordOptions
 from tallytree.run.finished_run import Finished, finished_run
+from tallytree.run.options import PersonOptions, RecordOptions, SharedArguments
+from tallytree.run.order import check, finish, make_release, telling_what_is_spent
 from tallytree.run.output import Output
-from tallytree.run.shared_arguments import SharedArguments
 from tallytree.run.signature import option_docs
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.sources.same_tables import refuse_private

@@ -18,7 +18,7 @@ from tallytree.numbers.accuracy.error_plan import ErrorPlan, PlannedSpec
 from tallytree.numbers.accuracy.expected_errors import NO_ERRORS_OF_AUTO
 from tallytree.numbers.accuracy.simulated_errors import DEFAULT_REPLICATES
 from tallytree.numbers.accuracy.targets import Target
-from tallytree.run.shared_arguments import SharedArguments
+from tallytree.run.options import SharedArguments
 from tallytree.sources.same_tables import same_table
 from tallytree.spec.budget_changes import plain_mapping, with_budget
 from tallytree.spec.changes import Changes

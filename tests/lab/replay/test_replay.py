@@ -30,7 +30,7 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.run import arguments
-from tallytree.run.households_arguments import HouseholdsArguments
+from tallytree.run.arguments import HouseholdsArguments
 from tallytree.run.planned_counts import PlannedCounts
 from tallytree.support import spill_folders
 

@@ -7,7 +7,7 @@ from tallytree.datasets.residents import residents
 
 import tallytree as tt
 from tallytree.numbers.accuracy.expected_errors import expected_errors
-from tallytree.run import TablesArguments, plan_tables
+from tallytree.run import TablesArguments, make_release, plan_tables
 
 TABLES = [("county", "age"), ("county", "sex"), ("region", "age"), ()]
 
@@ -34,7 +34,7 @@ def arguments(people, **changes):
 
 def test_the_figures_are_those_of_the_release(people):
     planned = plan_tables(arguments(people, budget_split="even"))
-    release = planned.run()
+    release = make_release(planned)
     for each in expected_errors(planned):
         assert each.basis == "closed form"
         stated = release.table(each.level)["std_dev"].to_numpy()
@@ -58,7 +58,7 @@ def test_observed_errors_are_as_expected(people):
     planned = plan_tables(arguments(people))
     squares = dict.fromkeys(true, 0.0)
     for seed in range(40):
-        release = plan_tables(arguments(people, seed=seed)).run()
+        release = make_release(plan_tables(arguments(people, seed=seed)))
         for name, counts in true.items():
             squares[name] += np.mean((release.table(name)["count"].to_numpy() - counts) ** 2) / 40
     expected = {each.level: each.std_dev for each in expected_errors(planned)}

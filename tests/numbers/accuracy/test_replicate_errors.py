@@ -18,7 +18,7 @@ from tallytree.private.measurer import Measurer
 from tallytree.release.intervals import COVERS
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.view.recorded_measurements import recorded_noise
-from tallytree.run import planned, planned_counts, planned_sizes
+from tallytree.run import order, planned_counts, planned_sizes
 
 ROWS = pa.table(
     {
@@ -77,7 +77,7 @@ def nothing_private(monkeypatch):
         pytest.fail("the private side was opened")
 
     def close():
-        monkeypatch.setattr(planned, "paid_noise", refuse)
+        monkeypatch.setattr(order, "paid_noise", refuse)
         for module in (planned_counts, planned_sizes):
             monkeypatch.setattr(module, "Measurer", refuse)
         monkeypatch.setattr(tt.engines.Local, "tabulate", refuse)
@@ -307,7 +307,7 @@ def test_replicates_never_have_a_key_of_a_release(tree, records, monkeypatch):
 
         return noise
 
-    for kind, module in (("release", planned), ("replicates", replicates_module)):
+    for kind, module in (("release", order), ("replicates", replicates_module)):
         monkeypatch.setattr(module, "KeyedNoise", remembering(module.KeyedNoise, keys[kind]))
     for seed in (None, 7):
         release = tt.release_counts(

@@ -46,8 +46,8 @@ from tallytree.numbers.accuracy.targets import (
 from tallytree.release.counted_unit import bound_sentence
 from tallytree.release.risk_statement import risk_statement, weak_protection
 from tallytree.run import Planned, PlannedHouseholds, PlannedTables
+from tallytree.run.options import SharedArguments
 from tallytree.run.plan_tables import wishes_of
-from tallytree.run.shared_arguments import SharedArguments
 from tallytree.support.markup import html_table
 from tallytree.support.validate import safe_text, text
 from tallytree.tables.choosing import follows

@@ -1,4 +1,8 @@
-"""The options that every kind of release has, besides those that say what is protected (`tallytree.kinds.terms`)."""
+"""The options of releases, each once, in groups: a function's arguments are made of those that it has.
+
+A group is a dataclass that checks its own options. Those that every release has are `SharedArguments`, on what is
+protected (`tallytree.kinds.terms`). The arguments of each function are in `tallytree.run.arguments`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 from tallytree.accounting.periods import Period
+from tallytree.counts import CountsMechanism
 from tallytree.engines import Engine
-from tallytree.kinds.contributions import Contributions
-from tallytree.kinds.terms import Doc, Terms
+from tallytree.kinds.contributions import Contributions, asked_contributions
+from tallytree.kinds.terms import AUTO, Doc, Terms
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.private import InPeriod
 from tallytree.release.described import Status, checked_line, checked_words
@@ -20,6 +25,13 @@ from tallytree.support.validate import choice, column, flag, memory_text, path_t
 
 LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
 """A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
+Unlisted: TypeAlias = Literal["zero", "remainder"]
+
+COUNTS_MECHANISM = Doc(
+    "how noisy measurements become counts, one of `tallytree.counts`; `LeastSquares()` by default. "
+    "(`StabilityHistogram()` has Laplace noise, with δ too.)",
+    hint="give its name, and options if any: mechanism: {name: ...}",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -257,3 +269,140 @@ class SharedArguments(Terms):
     def key_from_secret(self) -> bool:
         """See `Terms.key_from_secret`."""
         return self.secret is not None
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PersonOptions(SharedArguments):
+    """The options about people with several records."""
+
+    person: Annotated[
+        str | None,
+        Doc(
+            "the column with the id of the person whom a record belongs to (text or integers). Of every person at most "
+            "`max_contributions` records then count, chosen by a secret key. The total is private then. For group "
+            "sizes a record is an entity row: a membership of a group.",
+            hint="the column with the ids of people, to enforce max_contributions",
+        ),
+    ] = None
+    contributions: Annotated[
+        Contributions | float | None,
+        Doc(
+            "with `person`, a share of the budget, or `tallytree.Contributions(share=…, at_most=…)`: measures first "
+            "how many people have how many records, and publishes it with the share of the records that "
+            "`max_contributions` leaves out, and its interval.",
+            hint="with person: a share such as 0.05, or {share: ..., at_most: ...}, to see what max_contributions cuts",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: people are to be counted by their records, but nothing names them; or up to a number that the
+                contribution bound reaches already.
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        column(self.person, "person")
+        asked = asked_contributions(self.contributions)
+        object.__setattr__(self, "contributions", asked)
+        if self.max_contributions == AUTO:
+            self._check_auto(asked)
+        if asked is None:
+            return
+        if self.person is None:
+            raise ValueError(
+                f"contributions: {asked!r} counts people by their number of records, so it needs person, the column "
+                "that names them; give it, or leave contributions out"
+            )
+        if self.max_contributions != AUTO and asked.at_most <= self.bound:
+            raise ValueError(
+                f"contributions: at_most={asked.at_most} must be more than max_contributions, which is "
+                f"{self.bound}; give the most records that a person may have"
+            )
+
+    def _check_auto(self, asked: Contributions | None) -> None:
+        """Refuse to choose the contribution bound where nothing is measured that it could be chosen from.
+
+        Raises:
+            ValueError: people are not named, or not counted by their number of records.
+        """
+        if self.person is None:
+            raise ValueError(
+                'max_contributions: "auto" is chosen by how many records people have, so it needs person, the column '
+                "that names them; give it, or give a number"
+            )
+        if asked is None:
+            raise ValueError(
+                'max_contributions: "auto" is chosen from what contributions measures; give contributions='
+                "tallytree.Contributions(share=…, at_most=…), with the most records that a person may have, or give a "
+                "number"
+            )
+
+    @property
+    def person_column(self) -> str | None:
+        """See `Terms.person_column`."""
+        return self.person
+
+    @property
+    def asked_contributions(self) -> Contributions | None:
+        """See `SharedArguments.asked_contributions`: the option, as it is after the check."""
+        return cast("Contributions | None", self.contributions)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RecordOptions(PersonOptions):
+    """The options of all that counts records."""
+
+    count: Annotated[
+        str | None,
+        Doc(
+            "a column with the number of records that each row stands for; by default each row is one.",
+            hint="the column with the number of records of a row",
+        ),
+    ] = None
+    distinct: Annotated[
+        bool,
+        Doc(
+            "with `person`, count every person at most once in a leaf (for flows a pair of leaves). At most "
+            "`max_contributions` leaves of a person count, and the leaves have less noise (by √m with Gaussian noise).",
+            hint="with person: true to count every person at most once in a leaf",
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: distinct without a person: a smaller sensitivity that nothing enforces.
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        column(self.count, "count")
+        flag(self.distinct, "distinct")
+        if self.distinct and self.person is None:
+            raise ValueError(
+                "distinct: True counts every person at most once in a leaf, so it needs person, the column that names "
+                "them; give it, or leave distinct out"
+            )
+
+    @property
+    def distinct_people(self) -> bool:
+        """See `Terms.distinct_people`."""
+        return self.distinct
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CountsOptions(SharedArguments):
+    """The options that counts and flows share."""
+
+    mechanism: Annotated[CountsMechanism | None, COUNTS_MECHANISM] = None
+    unlisted: Annotated[
+        Unlisted,
+        Doc(
+            'of flows and other products, what a cell is that is not listed. `"zero"`: its count is 0. `"remainder"`: '
+            "cells are listed where that lowers the expected error, and each table has rows, null in the finer "
+            "columns, with how much of a coarser cell is not listed. For sparse data (`docs/explanation/counts.md`).",
+            hint="zero or remainder",
+        ),
+    ] = "zero"
