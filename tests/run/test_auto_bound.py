@@ -30,8 +30,8 @@ from tallytree.kinds.measurements import Noise
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.release.contributions_table import left_out_unknown
 from tallytree.run import CountsArguments, auto_bound, contributions_of, make_release, plan_counts
-from tallytree.run.auto_bound import chosen_bound, first_phase, recommendation
-from tallytree.run.order import PaidNoise, measured, measured_people
+from tallytree.run.auto_bound import chosen_bound, first_phase, recommendation, second_phase
+from tallytree.run.order import PaidNoise, measured_people
 from tallytree.run.people import CountedPeople, MeasuredContributions
 from tallytree.run.planned import Planned
 from tallytree.run.release_keys import ReleaseKeys
@@ -216,9 +216,9 @@ def test_the_bound_is_the_one_that_is_recommended_of_the_same_noisy_numbers(area
     assert (alone.counted_people, alone.bound) == (auto.counted_people, None)
     about = measured_people(alone, alone.tabulate(), KeyedNoise(key)).facts["contributions"]
     keys = ReleaseKeys(key, False, bytes(32), "asked", "plan")
-    shown, made = measured(
-        auto, first_phase(auto, None), PaidNoise(KeyedNoise(key), "id", keys), lambda level: None, None
-    )
+    paid = PaidNoise(KeyedNoise(key), "id", keys)
+    shown, true, source, people = second_phase(auto, first_phase(auto, None), paid.source, paid.after_a_choice, None)
+    made = shown.fit(true, source, lambda level: None, None, people)
     chosen = made.beside["contributions"]["chosen"]
     assert chosen == about["recommended"]
     assert shown.arguments.bound == chosen["max_contributions"] == about["bound"]

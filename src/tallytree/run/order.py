@@ -36,7 +36,7 @@ from tallytree.run.people import PublishedContributions, measured_contributions
 from tallytree.run.planned import Planned, Reconciled, with_facts
 from tallytree.run.planning import opened
 from tallytree.run.release_keys import ReleaseKeys, inputs_digest, release_key
-from tallytree.run.workspace import Workspace, workspace
+from tallytree.run.workspace import workspace
 from tallytree.support.progress import level_progress, run_progress
 from tallytree.support.stages import stage
 from tallytree.trees.bands import ForcedCut
@@ -91,7 +91,11 @@ def make_release(planned: Planned[Any, Any], *, forced: ForcedCut | None = None)
         with _stage(planned, "record"):
             paid = paid_noise(planned, planned.sealed_text, true.digest(), inputs)
         with _stage(planned, "reconcile"):
-            shown, made = measured(planned, true, paid, on_measure, work)
+            if planned.bound_is_chosen:
+                shown, true, source, people = second_phase(planned, true, paid.source, paid.after_a_choice, work)
+            else:
+                shown, source, people = planned, paid.source, measured_people(planned, true, paid.source)
+            made = shown.fit(true, source, on_measure, work, people)
         release = as_released(planned, shown, made, paid.release_id, risk if shown is planned else shown.risk())
         if planned.account is not None:
             planned.account.finish_repeatable()
@@ -112,24 +116,6 @@ def _refuse_what_cannot_be_made(planned: Planned[Any, Any]) -> None:
     if planned.account is not None:
         planned.account.check()
     rehearsal.rehearse(planned)
-
-
-def measured(
-    planned: Planned[Any, Any],
-    true: Any,
-    paid: PaidNoise,
-    on_measure: Callable[[str], None],
-    work: Workspace | None,
-) -> tuple[Planned[Any, Any], Reconciled]:
-    """Step 6: what is made of the true statistics with the noise that is paid for, and the release it is made for.
-
-    That is the planned one, unless noisy answers choose its contribution bound.
-    """
-    if planned.bound_is_chosen:
-        chosen, true, source, people = second_phase(planned, true, paid.source, paid.after_a_choice, work)
-        return chosen, chosen.fit(true, source, on_measure, work, people)
-    people = measured_people(planned, true, paid.source)
-    return planned, planned.fit(true, paid.source, on_measure, work, people)
 
 
 def measured_people(planned: Planned[Any, Any], true: Any, source: NoiseSource) -> PublishedContributions:
