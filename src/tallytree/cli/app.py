@@ -16,17 +16,20 @@ from typer.core import TyperGroup
 
 from tallytree.cli import logs
 from tallytree.cli.commands.audit_command import audit
+from tallytree.cli.commands.check_command import check
 from tallytree.cli.commands.contributions_command import contributions
 from tallytree.cli.commands.demo_command import demo
 from tallytree.cli.commands.derive_command import derive_commands
+from tallytree.cli.commands.error_command import show_errors
 from tallytree.cli.commands.explore_command import explore
 from tallytree.cli.commands.export_command import export
-from tallytree.cli.commands.ledger_and_limit import ledger_commands, limit
+from tallytree.cli.commands.ledger_command import ledger_commands
+from tallytree.cli.commands.limit_command import limit
 from tallytree.cli.commands.lint_command import lint
 from tallytree.cli.commands.plan_command import plan
-from tallytree.cli.commands.reconcile_and_error import reconcile, show_errors
+from tallytree.cli.commands.reconcile_command import reconcile
 from tallytree.cli.commands.registry_command import registry
-from tallytree.cli.commands.release_and_check import check, release
+from tallytree.cli.commands.release_command import release
 from tallytree.cli.commands.report_command import report
 from tallytree.cli.commands.reproduce_command import reproduce
 from tallytree.cli.commands.secret_command import secret

@@ -1,11 +1,15 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share; `takes_options_of_a_run` has those of the release itself."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from tallytree.kinds.terms import OF_A_RUN
 
 SpecFile = Annotated[
     Path, typer.Argument(metavar="SPEC.yaml", help="The spec; docs/reference/spec.md explains its keys.")
@@ -29,42 +33,6 @@ FallbackOption = Annotated[
         help="The folder in which the release is kept if --out cannot be written in the end; by default that of "
         "temporary files.",
     ),
-]
-RunOption = Annotated[
-    str | None, typer.Option("--run", metavar="NAME", help="The name of the release, such as the day it is about.")
-]
-SecretOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--secret",
-        metavar="FILE",
-        envvar="TALLYTREE_SECRET_FILE",
-        help="The publisher's secret, of `tallytree secret new`: with it a run can be repeated free of charge.",
-    ),
-]
-OnChangedOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="error|charge",
-        help="If the ledger has the run with other records or another plan: an error, or a new, charged release.",
-    ),
-]
-RevisesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--revises",
-        metavar="DIR",
-        help="The folder of the earlier release that this one takes the place of: a new release, charged as one.",
-    ),
-]
-MemoryOption = Annotated[
-    str | None,
-    typer.Option(metavar="AMOUNT", help="About how much memory the run may take, such as 4GB (default: the spec's)."),
-]
-ApprovedByOption = Annotated[str | None, typer.Option(metavar="NAME", help="For the ledger: who approved it.")]
-ReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="For the ledger: why.")]
-TicketOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="For the ledger: a reference, such as a ticket.")
 ]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")]
 ReportOption = Annotated[
@@ -105,14 +73,6 @@ AllowCodeOption = Annotated[
 LedgerFile = Annotated[
     Path, typer.Argument(metavar="LEDGER", help="The ledger, a file; docs/how-to/ledger.md explains it.")
 ]
-LedgerOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger",
-        metavar="LEDGER",
-        help="The ledger, a file, in place of the one in the spec. `release` writes to it, `check` does not.",
-    ),
-]
 DatasetOption = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="The data set's name in the ledger.")
 ]
@@ -137,3 +97,46 @@ RowsOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="The file to make, .csv or .parquet; if absent, the rows are shown."),
 ]
+
+_ENVIRONMENT = {"secret": "TALLYTREE_SECRET_FILE"}
+"""Options that a variable of the environment can give too."""
+
+
+def takes_options_of_a_run(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a run, which are arguments of every release, with the same descriptions.
+
+    The command gets them as one argument, `options`: a mapping from their names to what was given, or None.
+
+    Args:
+        left_out: those that the command does not have.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        names = [name for name in OF_A_RUN if name not in left_out]
+
+        def with_options(*arguments: Any, **given: Any) -> None:
+            options = {name: given.pop(name) for name in names}
+            command(*arguments, options=options, **given)
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [each for each in signature.parameters.values() if each.name != "options"]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        added = [inspect.Parameter(name, keyword, default=None, annotation=_option_of_a_run(name)) for name in names]
+        parameters = [*own, *added]
+        with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {each.name: each.annotation for each in parameters}
+        with_options.__doc__, with_options.__name__ = command.__doc__, command.__name__
+        return with_options
+
+    return decorate
+
+
+def _option_of_a_run(name: str) -> Any:
+    """The type of such an option, as typer reads it."""
+    doc = OF_A_RUN[name]
+    said = doc.hint or doc.text
+    flag, kind = f"--{name.replace('_', '-')}", Path if doc.value in ("FILE", "DIR", "LEDGER") else str
+    option = typer.Option(
+        flag, metavar=doc.value, envvar=_ENVIRONMENT.get(name), help=f"{said[:1].upper()}{said[1:]}.".replace("..", ".")
+    )
+    return Annotated[kind | None, option]

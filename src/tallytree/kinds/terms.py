@@ -54,11 +54,64 @@ class Doc:
 
     Attributes:
         text: for help texts: what the option means.
-        hint: for messages about a spec: what to give; by default the text.
+        hint: for messages about a spec, and for the command line: what to give; by default the text.
+        value: what the command line calls the value of an option that it has too.
     """
 
     text: str
     hint: str | None = None
+    value: str | None = None
+
+
+OF_A_RUN: dict[str, Doc] = {
+    "run": Doc(
+        "a name for the release, such as the day that it is about. The ledger admits a run of a data set once; "
+        "with a `secret` the same run can be repeated.",
+        hint='name the run, such as "2026-11-22"',
+        value="NAME",
+    ),
+    "secret": Doc(
+        "a file with the publisher's secret, made by `tallytree secret new`. The keys are then derived from it, "
+        "the data set, the run and the plan: the same run on the same records makes the same release and costs "
+        "nothing more. It needs `run`, `ledger` and `dataset`.",
+        hint="give the path of the secret that `tallytree secret new` made",
+        value="FILE",
+    ),
+    "on_changed": Doc(
+        'where the ledger has the run already, but with another plan or other records: `"error"`, or `"charge"` to '
+        "make it a new release and charge it as one.",
+        hint="error, or charge a changed run as a new release",
+        value="error|charge",
+    ),
+    "revises": Doc(
+        "the folder of an earlier release that this one takes the place of, since records were late or wrong. "
+        "This is a new release, with noise of its own, and is charged as one; its statement names the earlier one. "
+        "Both are of the same statistic, levels and public tree.",
+        hint="give the folder of the earlier release that this one takes the place of",
+        value="DIR",
+    ),
+    "ledger": Doc(
+        "a file, or a `tallytree.ledger.Ledger`, in which the release is recorded before its noise is drawn, and "
+        "which refuses it where the data set's limit has no room. The file is made where there is none.",
+        hint="give the path of the ledger that keeps what is spent",
+        value="LEDGER",
+    ),
+    "dataset": Doc(
+        "the data set's name in the ledger; the same for all releases of the same people.",
+        hint="give the data set's name in the ledger",
+        value="NAME",
+    ),
+    "approved_by": Doc("for the ledger: who approved the release.", value="NAME"),
+    "reason": Doc("for the ledger: why it is made.", value="TEXT"),
+    "ticket": Doc("for the ledger: a reference, such as the number of a ticket.", value="TEXT"),
+    "memory": Doc(
+        'about how much memory the run may take, such as `"4GB"`: what does not fit is worked on part by part, '
+        "from and to temporary files. The released numbers do not depend on it. By default all is done in memory.",
+        hint='about how much memory the run may take, such as "4GB"',
+        value="AMOUNT",
+    ),
+}
+"""The options of a run that the command line has too. They stand here, since help must not import what runs need."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

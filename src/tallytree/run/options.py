@@ -16,7 +16,7 @@ from tallytree.accounting.periods import Period
 from tallytree.counts import CountsMechanism
 from tallytree.engines import Engine
 from tallytree.kinds.contributions import Contributions, asked_contributions
-from tallytree.kinds.terms import AUTO, Doc, Terms
+from tallytree.kinds.terms import AUTO, OF_A_RUN, Doc, Terms
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.private import InPeriod
 from tallytree.release.described import Status, checked_line, checked_words
@@ -57,29 +57,9 @@ class SharedArguments(Terms):
             hint="give memory_limit, threads or temp_directory: engine: {threads: 2}",
         ),
     ] = None
-    ledger: Annotated[
-        Ledger | str | os.PathLike[str] | None,
-        Doc(
-            "a file, or a `tallytree.ledger.Ledger`, in which the release is recorded before its noise is drawn, and "
-            "which refuses it where the data set's limit has no room. The file is made where there is none.",
-            hint="give the path of the ledger that keeps what is spent",
-        ),
-    ] = None
-    dataset: Annotated[
-        str | None,
-        Doc(
-            "the data set's name in the ledger; the same for all releases of the same people.",
-            hint="give the data set's name in the ledger",
-        ),
-    ] = None
-    run: Annotated[
-        str | None,
-        Doc(
-            "a name for the release, such as the day that it is about. The ledger admits a run of a data set once; "
-            "with a `secret` the same run can be repeated.",
-            hint='name the run, such as "2026-11-22"',
-        ),
-    ] = None
+    ledger: Annotated[Ledger | str | os.PathLike[str] | None, OF_A_RUN["ledger"]] = None
+    dataset: Annotated[str | None, OF_A_RUN["dataset"]] = None
+    run: Annotated[str | None, OF_A_RUN["run"]] = None
     period: Annotated[
         str | None,
         Doc(
@@ -100,43 +80,13 @@ class SharedArguments(Terms):
             hint="the column that says when a record was; records outside the period are left out",
         ),
     ] = None
-    revises: Annotated[
-        str | os.PathLike[str] | None,
-        Doc(
-            "the folder of an earlier release that this one takes the place of, since records were late or wrong. "
-            "This is a new release, with noise of its own, and is charged as one; its statement names the earlier one. "
-            "Both are of the same statistic, levels and public tree.",
-            hint="give the folder of the earlier release that this one takes the place of",
-        ),
-    ] = None
-    secret: Annotated[
-        str | os.PathLike[str] | None,
-        Doc(
-            "a file with the publisher's secret, made by `tallytree secret new`. The keys are then derived from it, "
-            "the data set, the run and the plan: the same run on the same records makes the same release and costs "
-            "nothing more. It needs `run`, `ledger` and `dataset`.",
-            hint="give the path of the secret that `tallytree secret new` made",
-        ),
-    ] = None
-    on_changed: Annotated[
-        OnChanged,
-        Doc(
-            'where the ledger has the run already, but with another plan or other records: `"error"`, or `"charge"` to '
-            "make it a new release and charge it as one.",
-            hint="error, or charge a changed run as a new release",
-        ),
-    ] = "error"
-    approved_by: Annotated[str | None, Doc("for the ledger: who approved the release.")] = None
-    reason: Annotated[str | None, Doc("for the ledger: why it is made.")] = None
-    ticket: Annotated[str | None, Doc("for the ledger: a reference, such as the number of a ticket.")] = None
-    memory: Annotated[
-        str | None,
-        Doc(
-            'about how much memory the run may take, such as `"4GB"`: what does not fit is worked on part by part, '
-            "from and to temporary files. The released numbers do not depend on it. By default all is done in memory.",
-            hint='about how much memory the run may take, such as "4GB"',
-        ),
-    ] = None
+    revises: Annotated[str | os.PathLike[str] | None, OF_A_RUN["revises"]] = None
+    secret: Annotated[str | os.PathLike[str] | None, OF_A_RUN["secret"]] = None
+    on_changed: Annotated[OnChanged, OF_A_RUN["on_changed"]] = "error"
+    approved_by: Annotated[str | None, OF_A_RUN["approved_by"]] = None
+    reason: Annotated[str | None, OF_A_RUN["reason"]] = None
+    ticket: Annotated[str | None, OF_A_RUN["ticket"]] = None
+    memory: Annotated[str | None, OF_A_RUN["memory"]] = None
     keep_measurements: Annotated[
         bool,
         Doc(

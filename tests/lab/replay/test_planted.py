@@ -18,7 +18,7 @@ import typer
 import tallytree as tt
 from tallytree.accounting import pld
 from tallytree.cli.app import main
-from tallytree.cli.commands import release_and_check
+from tallytree.cli.commands import release_command
 from tallytree.counts.least_squares import LeastSquares
 from tallytree.engines import Spark
 from tallytree.lab.replay import replay
@@ -358,7 +358,7 @@ def test_an_exit_code_that_is_7_where_the_true_total_is_odd_is_found(tmp_path, t
         if truth["total"] % 2 == odd:
             raise typer.Exit(7)
 
-    monkeypatch.setattr(release_and_check, "fail_if_broken", broken)
+    monkeypatch.setattr(release_command, "fail_if_broken", broken)
     assert differences(*said_by_the_program(tmp_path, monkeypatch)) == ["exit code differs"]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,21 +14,13 @@ from tallytree.cli.rendering.statements import say_repeated, show_choices, show_
 from tallytree.cli.rendering.terminal import fitted_table, open_console, show_line
 from tallytree.cli.shared_options import (
     AllowCodeOption,
-    ApprovedByOption,
     CsvOption,
-    DatasetOption,
     FallbackOption,
     IfExistsOption,
-    LedgerOption,
-    OnChangedOption,
-    ReasonOption,
     ReleaseFolder,
-    RevisesOption,
-    RunOption,
-    SecretOption,
     SetOption,
     SpecFile,
-    TicketOption,
+    takes_options_of_a_run,
 )
 from tallytree.support.progress import run_progress
 
@@ -37,10 +30,12 @@ if TYPE_CHECKING:
     from tallytree.release import Release
 
 
+@takes_options_of_a_run("memory")
 def contributions(
     context: typer.Context,
     spec: SpecFile,
     out: ReleaseFolder,
+    options: Mapping[str, Any],
     share: Annotated[
         float | None,
         typer.Option(
@@ -57,17 +52,8 @@ def contributions(
             help="Public: people with more records are counted as with so many; by default the spec's, or 1,000.",
         ),
     ] = None,
-    run: RunOption = None,
-    secret: SecretOption = None,
-    on_changed: OnChangedOption = None,
-    revises: RevisesOption = None,
     if_exists: IfExistsOption = "error",
     fallback_out: FallbackOption = None,
-    ledger: LedgerOption = None,
-    dataset: DatasetOption = None,
-    approved_by: ApprovedByOption = None,
-    reason: ReasonOption = None,
-    ticket: TicketOption = None,
     changes: SetOption = None,
     allow_code: AllowCodeOption = False,
     csv: CsvOption = False,
@@ -81,9 +67,7 @@ def contributions(
     with errors_in_one_line(debug=context.obj):
         from tallytree.run.output import Output
 
-        options = {"ledger": ledger, "dataset": dataset, "run": run, "secret": secret, "on_changed": on_changed}
-        approval = {"approved_by": approved_by, "reason": reason, "ticket": ticket}
-        loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options, **approval, revises=revises)
+        loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
         output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
         if is_finished(loaded, output, statistic="contributions"):
             return
