@@ -43,7 +43,7 @@ from tallytree.run import (
     plan_flows,
     plan_group_sizes,
 )
-from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 ALPHA = 0.1

@@ -25,11 +25,9 @@ from tallytree.kinds.measurements import Measurement, Measures, Noise, Statistic
 from tallytree.kinds.mechanism import PROMISES, Promise
 from tallytree.kinds.terms import Invariants
 from tallytree.numbers.reconcile_counts import reconcile_counts
-from tallytree.sizes.domain import SizesDomain
-from tallytree.sizes.domain import measured_everywhere as statistics_of_sizes
-from tallytree.sizes.mechanism import SizesMechanism
-from tallytree.sizes.released_sizes import ReleasedSizes
-from tallytree.sizes.released_sizes import sum_over_tree as sums_of_sizes
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism
+from tallytree.sizes.mechanism import measured_everywhere as statistics_of_sizes
+from tallytree.sizes.mechanism import sum_over_tree as sums_of_sizes
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
 
 VERSION = 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tallytree as tt
 from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
-from tallytree.counts import auto_sparsity, sparse_fit, top_down_measuring
+from tallytree.counts import listed_errors, sparse_fit, top_down
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
 from tallytree.numbers.accuracy.fitted_errors import fitted_errors
 from tallytree.private.measurer import Measurer
@@ -156,7 +156,7 @@ def test_a_dense_release_knows_its_errors_and_a_sparse_one_does_not(deep):
 def test_neither_threads_nor_chunks_change_a_release(deep, monkeypatch):
     counts = sparse(0.01, 4)
     whole = release(deep, counts, 9)
-    monkeypatch.setattr(top_down_measuring, "CELLS_AT_ONCE", 37)
+    monkeypatch.setattr(top_down, "CELLS_AT_ONCE", 37)
     monkeypatch.setattr(threads, "available_threads", lambda: 1, raising=False)
     again = release(deep, counts, 9)
     for level in whole.levels:
@@ -169,7 +169,7 @@ def test_a_sample_estimates_what_all_measurements_estimate(deep, monkeypatch):
     counts = sparse(0.02, 6)
     shares = []
     for size in (2**20, 1_000, 500):
-        monkeypatch.setattr(auto_sparsity, "SAMPLE", size)
+        monkeypatch.setattr(listed_errors, "SAMPLE", size)
         shares.append(release(deep, counts, 2).statement["sparsity"]["leaves_not_zero"])
     assert shares[1] == pytest.approx(shares[0], rel=0.5)
     assert shares[2] == pytest.approx(shares[0], rel=0.9)
@@ -181,7 +181,7 @@ def test_trees_of_one_level(leaves, monkeypatch):
     counts = sparse(0.01, 1, leaves=leaves)
     found = release(tree, counts, 3)
     assert leaves_of(found).sum() == counts.sum()
-    monkeypatch.setattr(auto_sparsity, "SAMPLE", 100)
+    monkeypatch.setattr(listed_errors, "SAMPLE", 100)
     release(tree, counts, 3)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.counts.fitting import sibling_keys
+from tallytree.counts.measured_level import sibling_keys
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.run import FlowsArguments, plan_flows

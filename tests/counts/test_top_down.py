@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.counts import top_down_measuring
+from tallytree.counts import top_down
 from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
 from tallytree.solvers.trees import simplex
 from tallytree.solvers.trees.thresholds import survivors
@@ -61,7 +61,7 @@ def test_the_release_does_not_depend_on_how_families_are_chunked(
     tree, leaves, counts = data.draw(small_flows)
     at_once = mechanism.reconcile(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(top_down_measuring, "CELLS_AT_ONCE", cells_at_once)
+        patch.setattr(top_down, "CELLS_AT_ONCE", cells_at_once)
         parts = mechanism.reconcile(tree, None, measurer(tree, leaves, counts, key, mechanism, public=False))
     for a, b in zip(at_once, parts, strict=True):
         assert (a.nodes.tolist(), a.counts.tolist()) == (b.nodes.tolist(), b.counts.tolist())

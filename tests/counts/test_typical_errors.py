@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 import tallytree as tt
-from tallytree.counts.released_counts import ReleasedCounts
-from tallytree.counts.typical_errors import typical_error
+from tallytree.counts.released_counts import ReleasedCounts, typical_error
 
 
 def country(parts, towns):

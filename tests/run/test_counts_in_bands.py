@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tallytree as tt
 from helpers.banded import APPROXIMATE, counted, planned, saved
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
-from tallytree.counts import top_down_measuring as measuring
+from tallytree.counts import top_down as measuring
 from tallytree.release import level_files, level_tables, measured_table
 from tallytree.run import counts_in_bands, make_release, workspace
 from tallytree.run.counts_in_bands import chosen_bands

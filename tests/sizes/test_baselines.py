@@ -10,7 +10,7 @@ import pytest
 import tallytree as tt
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance, l1_error
 from tallytree.sizes import BottomUp, HistogramProjection, Independent, MeanConsistency
-from tallytree.sizes.released_sizes import ReleasedSizes, count_fractional, count_negative, count_violations
+from tallytree.sizes.mechanism import ReleasedSizes, count_fractional, count_negative, count_violations
 
 REGIMES = ["groups", "total", "none"]
 

@@ -15,8 +15,7 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import BottomUp, Joint, Matching, SizesDomain, level_estimates, noisy
-from tallytree.sizes.in_bands import MeasurerOfAll, Measurers, SizesInBands, joined_sizes
-from tallytree.sizes.released_sizes import sum_over_tree
+from tallytree.sizes.mechanism import MeasurerOfAll, Measurers, SizesInBands, joined_sizes, sum_over_tree
 from tallytree.support import threads
 from tallytree.trees.bands import ForcedCut, chosen_cut
 

@@ -18,7 +18,7 @@ from tallytree.sizes import (
     MeanConsistency,
     SizesDomain,
 )
-from tallytree.sizes.released_sizes import ReleasedSizes, count_violations
+from tallytree.sizes.mechanism import ReleasedSizes, count_violations
 
 CONSISTENT = [
     Matching(),

@@ -9,10 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from tallytree.counts.expected_variances import ExpectedVariances, summed_variances
-from tallytree.counts.in_bands import AddsUp
-from tallytree.counts.mechanism import leaf_statistics
+from tallytree.counts.mechanism import AddsUp, leaf_statistics
 from tallytree.counts.released_counts import ReleasedCounts
-from tallytree.counts.top_down_measuring import CELLS_AT_ONCE
+from tallytree.counts.top_down import CELLS_AT_ONCE
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Measures, Noise, Statistic
 

@@ -9,15 +9,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tallytree.counts.expected_variances import ExpectedVariances, fitted_variances
-from tallytree.counts.fitting import combined, estimated, fitted, reprojected, supported
-from tallytree.counts.in_bands import Begun, GoesDown
-from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
-from tallytree.counts.mechanism import checked_sparsity, statistics_of_counts
-from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense_level
+from tallytree.counts.measured_level import (
+    LeftOut,
+    MeasuredLevel,
+    combined,
+    estimated,
+    fitted,
+    reprojected,
+    supported,
+    without,
+)
+from tallytree.counts.mechanism import Begun, GoesDown, checked_sparsity, statistics_of_counts
+from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense_level, typical_error
 from tallytree.counts.sparse_fit import NOTHING_MEASURED, NothingDropped, SparseFit, sparse_fit, whole_fit
-from tallytree.counts.top_down import TopDown
-from tallytree.counts.top_down_measuring import MeasuredFamilies, measured_families, measured_root
-from tallytree.counts.typical_errors import typical_error
+from tallytree.counts.top_down import MeasuredFamilies, TopDown, measured_families, measured_root
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Measures, Noise, Statistic
 from tallytree.solvers.trees.estimates import Estimates

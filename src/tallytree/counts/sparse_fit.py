@@ -24,10 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.counts.auto_sparsity import Known, known_of, sparsity_of
-from tallytree.counts.fitting import combined, fitted, reprojected, supported
-from tallytree.counts.listed_errors import Rule, listed_errors
-from tallytree.counts.measured_level import MeasuredLevel, without
+from tallytree.counts.listed_errors import Known, Rule, known_of, listed_errors, sparsity_of
+from tallytree.counts.measured_level import MeasuredLevel, combined, fitted, reprojected, supported, without
 from tallytree.counts.released_counts import ListedErrors
 from tallytree.solvers.trees.sparse_posterior import probable
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray

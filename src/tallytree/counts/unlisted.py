@@ -21,11 +21,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tallytree.counts.auto_sparsity import known_of, sparsity_of
-from tallytree.counts.in_bands import Begun
 from tallytree.counts.least_squares import LeastSquares
-from tallytree.counts.listed_errors import Rule, listed_errors
+from tallytree.counts.listed_errors import Rule, known_of, listed_errors, sparsity_of
 from tallytree.counts.measured_level import MeasuredLevel
+from tallytree.counts.mechanism import Begun
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts, share_unlisted
 from tallytree.hierarchy import Tree

@@ -43,10 +43,6 @@ ProtectedUnit = Literal["person", "record", "trip", "membership"]
 Invariants = Literal["groups", "total", "none"]
 """Of the numbers of groups, what is published exactly: that of every leaf, their sum, or nothing."""
 
-UNITS: dict[str, Unit] = {"counts": "record", "tables": "record", "flows": "trip", "group_sizes": "membership"}
-UNITS |= {"households": "record"}
-"""What each statistic counts."""
-
 
 @dataclass(frozen=True)
 class Doc:

@@ -35,8 +35,7 @@ from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.checked_results import broken, in_words, sizes_by
 from tallytree.run.checked_results import described as described_class
 from tallytree.sizes import Joint
-from tallytree.sizes.domain import SizesDomain, measured_depths
-from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.mechanism import SizesDomain, SizesMechanism, measured_depths
 from tallytree.support.arrays import IntArray, NumberArray
 
 MADE_AGAIN = "The tables were made again from the noisy measurements of an earlier release"

@@ -13,7 +13,7 @@ from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.kinds.columns import LISTED_FROM, PROBABILITY_ZERO, TAIL_COLUMNS, TYPICAL_ERROR, UNBIASED
 from tallytree.release.level_tables import LevelTable, NodeTable, PartlyListedTable
 from tallytree.sizes import SizesDomain
-from tallytree.sizes.released_sizes import (
+from tallytree.sizes.mechanism import (
     ReleasedSizes,
     count_fractional,
     count_negative,

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.counts import CountsMechanism
-from tallytree.counts.in_bands import AddsUp, GoesDown
+from tallytree.counts.mechanism import AddsUp, GoesDown
 from tallytree.counts.released_counts import ReleasedCounts, count_negative, count_violations, dense_level
 from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.kinds.foreign import refuse_in_bands

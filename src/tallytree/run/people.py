@@ -18,7 +18,8 @@ from tallytree.accounting.left_out import left_out
 from tallytree.hierarchy import Levels
 from tallytree.kinds.contributions import contribution_bins
 from tallytree.kinds.measurements import Noise, Statistic
-from tallytree.kinds.terms import UNITS, Terms
+from tallytree.kinds.registry import kind_of
+from tallytree.kinds.terms import Terms
 from tallytree.private import (
     ContributionBound,
     LeafCounts,
@@ -196,4 +197,4 @@ def counted_noun(terms: Terms, statistic: str) -> str:
     """What is counted of a person, in the plural."""
     if terms.distinct_people:
         return "leaves of people"
-    return f"{UNITS[statistic]}s"
+    return f"{kind_of(statistic).unit}s"

@@ -25,7 +25,7 @@ from tallytree.run.plan_tables import plan_tables
 from tallytree.run.planned_households import PartLevels, PlannedHouseholds, size_level
 from tallytree.run.planning import account, std_dev_alone
 from tallytree.sizes.auto_split import ChosenSplit, auto_split
-from tallytree.sizes.domain import measured_depths
+from tallytree.sizes.mechanism import measured_depths
 from tallytree.sources.addresses import published_private_name
 from tallytree.support.validate import safe_text
 from tallytree.tables.layout import sizes_of, table_of

@@ -24,7 +24,8 @@ from tallytree.errors import BudgetExceeded
 from tallytree.hierarchy import Hierarchy, Levels, nodes_per_level
 from tallytree.kinds.foreign import check_foreign
 from tallytree.kinds.measurements import Measurement, Statistic
-from tallytree.kinds.terms import AUTO, UNITS, Unit
+from tallytree.kinds.registry import kind_of
+from tallytree.kinds.terms import AUTO, Unit
 from tallytree.ledger import Account
 from tallytree.private import CountGroups, CountHouseholds, CountRecords, GroupRows, NoiseSource, TrueContributions
 from tallytree.product import Product
@@ -207,7 +208,7 @@ class Planned(ABC, Generic[T, M]):
     @property
     def unit(self) -> Unit:
         """What a person has up to `max_contributions` of."""
-        return UNITS[self.statistic]
+        return kind_of(self.statistic).unit
 
     @property
     def counted_people(self) -> CountedPeople | None:

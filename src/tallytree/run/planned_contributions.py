@@ -14,7 +14,7 @@ from tallytree.budget import Budget, exact
 from tallytree.errors import BudgetExceeded
 from tallytree.kinds.contributions import DEFAULT_AT_MOST, Contributions
 from tallytree.kinds.measurements import Statistic
-from tallytree.kinds.terms import AUTO, UNITS, Unit, options_of
+from tallytree.kinds.terms import AUTO, Unit, options_of
 from tallytree.private import CountGroups, CountHouseholds, CountRecords, GroupRows, NoiseSource
 from tallytree.release import Release
 from tallytree.release.contributions_table import FILE
@@ -60,7 +60,7 @@ class PlannedContributions(Planned[FirstPhase, PeopleByRecords]):
     @property
     def unit(self) -> Unit:
         """See `Planned.unit`: that of the release whose bound is to be chosen."""
-        return UNITS[self.chosen_for.statistic]
+        return self.chosen_for.unit
 
     @property
     def counted_people(self) -> CountedPeople:
@@ -194,7 +194,7 @@ def contributions_of(planned: Planned[Any, Any], share: Any = None, at_most: int
         statistics={},
         plan=plan,
         engine=planned.engine,
-        account=account(given, "contributions", mechanism, plan, unit=UNITS[planned.statistic]),
+        account=account(given, "contributions", mechanism, plan, unit=planned.unit),
         chosen_for=planned,
         asked=asked,
         bound=bound,

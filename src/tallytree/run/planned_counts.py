@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from tallytree.accounting import StabilityPlan
 from tallytree.counts import CountsMechanism
-from tallytree.counts.in_bands import GoesDown
-from tallytree.counts.mechanism import MeasuresInPlace
+from tallytree.counts.mechanism import GoesDown, MeasuresInPlace
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.kinds.foreign import is_foreign

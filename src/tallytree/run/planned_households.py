@@ -51,7 +51,7 @@ from tallytree.sizes.given_persons import (
     MeasuredRanks,
     sizes_given_persons,
 )
-from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.sizes.mechanism import ReleasedSizes
 from tallytree.solvers.checks import MAX_EXACT
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.tables import TableLayout, TablesMechanism

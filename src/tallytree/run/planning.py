@@ -19,7 +19,8 @@ from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.engines import Engine, Local
 from tallytree.hierarchy import Levels, nodes_per_level, stored_level
 from tallytree.kinds.measurements import Statistic
-from tallytree.kinds.terms import UNITS, NoiseTerms, Unit
+from tallytree.kinds.registry import kind_of
+from tallytree.kinds.terms import NoiseTerms, Unit
 from tallytree.ledger import Account, Ledger
 from tallytree.private import read_secret
 from tallytree.run.options import SharedArguments
@@ -141,7 +142,7 @@ def account(
             f"seed: {arguments.seed} makes a release that is not private, so no ledger takes it; leave the seed out to "
             "publish, or the ledger to experiment"
         )
-    entry = posting(arguments, statistic, mechanism, plan, unit=unit or UNITS[statistic])
+    entry = posting(arguments, statistic, mechanism, plan, unit=unit or kind_of(statistic).unit)
     assumed = arguments.person_column is None
     return Account(_ledger(arguments.ledger), entry, on_changed=arguments.on_changed, bound_is_assumed=assumed)
 

@@ -1,7 +1,7 @@
 """Group sizes that need not fit in memory: measured and reconciled band by band, from and to files.
 
 The work on a band is a function of the plan, the noise source (the key), the band's true sizes and what was found of
-its nodes at the cut level; see `tallytree.sizes.in_bands`.
+its nodes at the cut level; see `tallytree.sizes.mechanism`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ from tallytree.release.released_tables import size_columns
 from tallytree.run.planned import Reconciled
 from tallytree.run.workspace import Taken, Workspace, band_bytes, not_taken, require_fits
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.sizes.in_bands import BandFunction, Given, Made, Measurers, SizesInBands, joined_sizes
-from tallytree.sizes.released_sizes import (
+from tallytree.sizes.mechanism import (
+    BandFunction,
+    Given,
+    Made,
+    Measurers,
     ReleasedSizes,
+    SizesInBands,
     count_fractional,
     count_negative,
     count_violations,
+    joined_sizes,
     summed,
 )
 from tallytree.support.arrays import IntArray, NumberArray

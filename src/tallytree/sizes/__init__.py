@@ -4,15 +4,13 @@ from tallytree.sizes.bottom_up import BottomUp
 from tallytree.sizes.census_top_down import CensusTopDown
 from tallytree.sizes.chain import Chain
 from tallytree.sizes.cumulative_projection import CumulativeProjection
-from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.histogram_projection import HistogramProjection
 from tallytree.sizes.independent import Independent
 from tallytree.sizes.joint import Joint
 from tallytree.sizes.matching import Matching
 from tallytree.sizes.mean_consistency import MeanConsistency
-from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism
 from tallytree.sizes.private_maximum import PrivateMaximum
-from tallytree.sizes.released_sizes import ReleasedSizes
 
 __all__ = [
     "BottomUp",

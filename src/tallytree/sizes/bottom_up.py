@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.estimators import EstimatorName
-from tallytree.sizes.in_bands import LeavesInBands, Measurers, nothing
 from tallytree.sizes.level_estimates import LevelEstimates, check_estimator, checked_norm, leaves_of, runs_of
-from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.sizes.mechanism import LeavesInBands, Measurers, ReleasedSizes, SizesDomain, measured_depths, nothing
 from tallytree.solvers.sizes.isotonic import Norm
 from tallytree.solvers.sizes.matching import NodeRuns
 from tallytree.support.validate import safe_text

@@ -12,11 +12,9 @@ import numpy as np
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain, measured_everywhere
-from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
 from tallytree.sizes.nearest_consistent import forest_weights, released, size_forest
 from tallytree.sizes.noisy import NoisyLevel, children_offsets, level_weights, measure_levels
-from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.sizes import margins
 from tallytree.solvers.trees import project as tree
 from tallytree.solvers.trees import simplex

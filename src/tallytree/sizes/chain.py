@@ -9,11 +9,9 @@ from typing import Literal, get_args
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain, measured_depths, measured_everywhere
-from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, measured_everywhere
 from tallytree.sizes.nearest_consistent import keep_public_groups
 from tallytree.sizes.noisy import level_weights, measure_levels
-from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.sizes.chain_regression import fit_chain
 from tallytree.support.validate import text
 

@@ -11,11 +11,9 @@ from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.kinds.mechanism import MOST_OF_GENERAL_SOLVERS
 from tallytree.kinds.terms import Invariants
 from tallytree.sizes import solver_options
-from tallytree.sizes.domain import SizesDomain, measured_everywhere
-from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
 from tallytree.sizes.nearest_consistent import nearest_consistent
 from tallytree.sizes.noisy import measure_levels
-from tallytree.sizes.released_sizes import ReleasedSizes
 
 HistogramSolver = Literal["exact", "cost_table", "constraint_program", "relaxed", "mip"]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain, measured_depths
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
@@ -17,8 +16,7 @@ from tallytree.sizes.level_estimates import (
     checked_norms,
     estimated_sizes,
 )
-from tallytree.sizes.mechanism import SizesMechanism
-from tallytree.sizes.released_sizes import ReleasedSizes, summed
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_depths, summed
 
 
 @dataclass(frozen=True)

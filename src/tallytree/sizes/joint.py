@@ -14,10 +14,8 @@ import numpy.typing as npt
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain, measured_everywhere
-from tallytree.sizes.in_bands import Measurers, SizesInBands, nothing
+from tallytree.sizes.mechanism import Measurers, ReleasedSizes, SizesDomain, SizesInBands, measured_everywhere, nothing
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
-from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.sizes import joint_families as joint
 from tallytree.solvers.sizes.joint_downward import Tails
 from tallytree.solvers.sizes.joint_rates import RawSums

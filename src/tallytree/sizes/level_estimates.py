@@ -14,12 +14,19 @@ import numpy as np
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Measurement, Measures, Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain
 from tallytree.sizes.estimators import ESTIMATORS, Bounds, Estimator, EstimatorName, FittedCells
-from tallytree.sizes.in_bands import Given, Made, MeasurerOfAll, Measurers, nothing, whole_tree
+from tallytree.sizes.mechanism import (
+    Given,
+    Made,
+    MeasurerOfAll,
+    Measurers,
+    ReleasedSizes,
+    SizesDomain,
+    nothing,
+    whole_tree,
+)
 from tallytree.sizes.nearest_consistent import project_group_numbers
 from tallytree.sizes.noisy import CELLS_AT_ONCE
-from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.sizes.isotonic import Norm
 from tallytree.solvers.sizes.matching import NodeRuns, rounded_sizes
 from tallytree.support.arrays import IntArray, NumberArray, chunks

@@ -10,8 +10,6 @@ from typing import get_args
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain, measured_depths
-from tallytree.sizes.in_bands import LeavesInBands, Measurers
 from tallytree.sizes.level_estimates import (
     EstimatorOption,
     LevelEstimates,
@@ -21,7 +19,7 @@ from tallytree.sizes.level_estimates import (
     leaves_of,
     runs_of,
 )
-from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.sizes.mechanism import LeavesInBands, Measurers, ReleasedSizes, SizesDomain, measured_depths
 from tallytree.solvers.sizes.matching import Carry, Merge, NodeRuns, match_families
 from tallytree.support.arrays import IntArray
 from tallytree.support.validate import text

@@ -11,8 +11,7 @@ import numpy as np
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.sizes.domain import SizesDomain, measured_everywhere
-from tallytree.sizes.mechanism import SizesMechanism
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism, measured_everywhere
 from tallytree.sizes.nearest_consistent import released_level
 from tallytree.sizes.noisy import (
     CELLS_AT_ONCE,
@@ -22,7 +21,6 @@ from tallytree.sizes.noisy import (
     measure_levels,
     tails_of_every_size,
 )
-from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.support.arrays import FloatArray, chunks
 
 MAX_FITTED_CELLS = 2**26

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallytree.sizes.domain import SizesDomain
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, sum_over_tree
 from tallytree.sizes.noisy import NoisyLevel, inverse_weights, leaf_offsets, level_weights
-from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
 from tallytree.solvers.sizes import margins
 from tallytree.solvers.trees import project as tree
 from tallytree.support.arrays import IntArray, NumberArray

@@ -9,7 +9,7 @@ import numpy as np
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Measures, Noise, Statistic
-from tallytree.sizes.domain import SizesDomain
+from tallytree.sizes.mechanism import SizesDomain
 from tallytree.support.arrays import IntArray, chunks
 
 CELLS_AT_ONCE = 4_000_000

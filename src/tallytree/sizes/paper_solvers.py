@@ -12,10 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.sizes.domain import SizesDomain
+from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain
 from tallytree.sizes.nearest_consistent import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.sizes.noisy import NoisyLevel, tails_of_every_size
-from tallytree.sizes.released_sizes import ReleasedSizes
 from tallytree.solvers.papers import cost_table
 from tallytree.solvers.papers.constraint_program import tree_constraint_program
 from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip

@@ -10,7 +10,7 @@ import pytest
 
 from tallytree.kinds.measurements import Measurement, Noise
 from tallytree.private.tabulate.packed import packed, unpacked
-from tallytree.sizes.released_sizes import ReleasedSizes
+from tallytree.sizes.mechanism import ReleasedSizes
 from tallytree.solvers.sizes.joint_families import FromBelow
 from tallytree.solvers.sizes.joint_upward import Estimate
 

@@ -33,7 +33,7 @@ from tallytree.run import PlannedHouseholds
 from tallytree.run.checked_results import counts_by, sizes_by, tables_by
 from tallytree.run.planned_households import size_level
 from tallytree.sizes import SizesDomain, SizesMechanism
-from tallytree.sizes.released_sizes import ReleasedSizes, sum_over_tree
+from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
 from tallytree.support.arrays import IntArray, NumberArray, sum_by_key
 from tallytree.support.threads import side_by_side
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism

@@ -38,8 +38,8 @@ from tallytree.release.view.layouts import totals_at
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.run import Planned, PlannedCounts, PlannedHouseholds, PlannedSizes, PlannedTables
 from tallytree.run.counted_records import listed_counts
+from tallytree.sizes.mechanism import summed
 from tallytree.sizes.private_maximum import largest_published
-from tallytree.sizes.released_sizes import summed
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.support.progress import step_progress
 from tallytree.support.stages import stage

@@ -21,7 +21,7 @@ import numpy as np
 MADE = {
     "tallytree.counts.released_counts": {"ReleasedCounts"},
     "tallytree.kinds.measurements": {"Measurement", "Noise"},
-    "tallytree.sizes.released_sizes": {"ReleasedSizes"},
+    "tallytree.sizes.mechanism": {"ReleasedSizes"},
     "tallytree.solvers.sizes.joint_families": {"FromBelow"},
     "tallytree.solvers.sizes.joint_rates": {"RawSums"},
     "tallytree.solvers.sizes.joint_upward": {"Estimate"},

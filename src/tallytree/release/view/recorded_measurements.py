@@ -21,7 +21,7 @@ from tallytree.kinds.measurements import Distribution, Measurement, Noise, Stati
 from tallytree.kinds.terms import Invariants
 from tallytree.release.release import Release
 from tallytree.release.view.sides import node_numbers
-from tallytree.sizes.domain import SizesDomain
+from tallytree.sizes.mechanism import SizesDomain
 from tallytree.sources.text_columns import text_column
 from tallytree.support.arrays import IntArray, concatenate_ranges
 
