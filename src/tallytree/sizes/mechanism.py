@@ -1,4 +1,4 @@
-"""`SizesMechanism`: the base of the mechanisms for group sizes, what they know, what they give, and their way over trees.
+"""`SizesMechanism`: the base of the mechanisms for group sizes, what they know and give, and their way over trees.
 
 What is public is a `SizesDomain`; what is released of a level is `ReleasedSizes`.
 
