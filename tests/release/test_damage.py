@@ -161,8 +161,8 @@ def test_another_format_is_refused_with_the_remedy(made, tmp_path, version):
 
 
 def test_a_folder_without_its_hierarchies_is_refused(made, tmp_path):
-    for kind, release in made.items():
-        folder = release.save(tmp_path / kind)
+    for kind in made.keys() - {"people"}:  # they are not counted by place
+        folder = made[kind].save(tmp_path / kind)
         rewrite(folder, lambda manifest: [manifest.pop("tree"), drop_hierarchies(manifest)])
         with pytest.raises(ValueError, match=r"its release\.json has no usable 'tree'; take a fresh copy"):
             tt.Release.load(folder)
