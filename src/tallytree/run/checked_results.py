@@ -19,6 +19,7 @@ from tallytree.hierarchy import Tree
 from tallytree.kinds.foreign import code_of, is_foreign
 from tallytree.kinds.measurements import Measures, NoisyAnswers, Statistic
 from tallytree.kinds.mechanism import PROMISES, Mechanism, Promise
+from tallytree.kinds.registry import kind_of
 from tallytree.release.statement import BROKEN
 from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
@@ -30,12 +31,6 @@ SIGNALS = 128
 """A program that a signal ends has this exit code, and the signal's number added."""
 MOST = 2**62
 """No released number is larger, so that sums of two stay within 64 bits."""
-_REMEDY = {
-    "group_sizes": "tallytree reconcile (in Python tallytree.reconcile_group_sizes)",
-    "counts": "tallytree reconcile (in Python tallytree.mechanisms.reconcile_counts)",
-    "flows": "tallytree reconcile (in Python tallytree.mechanisms.reconcile_counts)",
-}
-"""What makes the tables again from the measurements, by statistic."""
 
 
 def counts_by(
@@ -290,7 +285,7 @@ def marked(statement: dict[str, Any], mechanism: Any) -> dict[str, Any]:
     names = broken(mechanism, statement)
     if not names:
         return statement
-    remedy = _REMEDY.get(statement["statistic"]) if statement.get("measurements_kept", True) else None
+    remedy = kind_of(statement).made_again_by if statement.get("measurements_kept", True) else ""
     again = f": {remedy} makes them again from these measurements, by another mechanism" if remedy else ""
     note = (
         f"BROKEN PROMISE. {described(mechanism)} broke a promise on these data that it had kept on made-up ones: in "

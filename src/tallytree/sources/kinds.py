@@ -14,7 +14,7 @@ from tallytree.sources.addresses import DATABASES, check_address, published_name
 PathText: TypeAlias = str | os.PathLike[str]
 
 
-class Kind:
+class TableSource:
     """A table with options; frozen dataclasses. In a spec each is a mapping that begins with its key.
 
     Attributes:
@@ -44,7 +44,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Parquet(Kind):
+class Parquet(TableSource):
     """Parquet files, whatever their names end with.
 
     Attributes:
@@ -67,7 +67,7 @@ class Parquet(Kind):
 
 
 @dataclass(frozen=True)
-class CSV(Kind):
+class CSV(TableSource):
     """CSV files, whatever their names end with; a name that ends with .gz is that of a gzip file.
 
     Attributes:
@@ -99,7 +99,7 @@ class CSV(Kind):
 
 
 @dataclass(frozen=True)
-class PostgreSQL(Kind):
+class PostgreSQL(TableSource):
     """A table, a view or a query of a PostgreSQL database; needs `tallytree[postgres]`.
 
     Attributes:
@@ -144,7 +144,7 @@ class PostgreSQL(Kind):
 
 
 @dataclass(frozen=True)
-class DuckDB(Kind):
+class DuckDB(TableSource):
     """A table or a view of a DuckDB file, which is opened read-only.
 
     Attributes:
@@ -175,7 +175,7 @@ class DuckDB(Kind):
             raise TypeError(f"external_access: {type(self.external_access).__name__} must be True or False")
 
 
-KINDS: dict[str, type[Kind]] = {each.key: each for each in (CSV, Parquet, PostgreSQL, DuckDB)}
+TABLE_SOURCES: dict[str, type[TableSource]] = {each.key: each for each in (CSV, Parquet, PostgreSQL, DuckDB)}
 """By the key with which each begins in a spec."""
 
 

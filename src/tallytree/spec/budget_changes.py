@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from tallytree.errors import SpecError
-from tallytree.sources.kinds import KINDS
+from tallytree.sources.kinds import TABLE_SOURCES
 from tallytree.spec.document import Document, KeyPath, read_yaml
 from tallytree.spec.scalars import Plain
 from tallytree.spec.table_values import plain_table
@@ -92,7 +92,7 @@ def _python(value: Any, tables: tuple[str, ...], folder: Path | None, key: str =
     def path(written: str) -> str:
         return written if folder is None else str((folder / written).absolute())
 
-    if key in tables or (isinstance(value, dict) and "path" not in value and KINDS.keys() & value.keys()):
+    if key in tables or (isinstance(value, dict) and "path" not in value and TABLE_SOURCES.keys() & value.keys()):
         return plain_table(value, path)
     if isinstance(value, dict):
         return {name: _python(each, tables, folder, name) for name, each in value.items()}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from tallytree.kinds.contributions import DEFAULT_AT_MOST as PEOPLE_UP_TO
 from tallytree.kinds.contributions import DEFAULT_SHARE as SHARE_OF_PEOPLE
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
-from tallytree.sources.kinds import KINDS
+from tallytree.sources.kinds import TABLE_SOURCES
 from tallytree.spec.scalars import NUMBER, Flag, Integer, Option, Positive, Probability, Text, Texts, integer_as_written
 from tallytree.spec.table_values import Table
 from tallytree.spec.wording import closest
@@ -34,7 +34,7 @@ class HierarchySpec(Section):
     @classmethod
     def _table_beside_levels(cls, given: Any) -> Any:
         # {csv: …, levels: …} is short for {path: {csv: …}, levels: …}
-        if not isinstance(given, dict) or "path" in given or not KINDS.keys() & given.keys():
+        if not isinstance(given, dict) or "path" in given or not TABLE_SOURCES.keys() & given.keys():
             return given
         table = {key: value for key, value in given.items() if key not in cls.model_fields}
         return {"path": table} | {key: given[key] for key in given.keys() - table.keys()}

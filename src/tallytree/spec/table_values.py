@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import PlainValidator
 
 from tallytree.sources.addresses import is_path, published_path, scheme_of, without_files
-from tallytree.sources.kinds import KINDS, Kind, checked_paths
+from tallytree.sources.kinds import TABLE_SOURCES, TableSource, checked_paths
 from tallytree.spec.scalars import Plain, read_flag, read_list, read_text
 from tallytree.spec.wording import closest
 
@@ -31,15 +31,15 @@ def _refuse_nothing(what: str) -> Any:
     raise ValueError(f"the {what} is empty; give the paths of Parquet or CSV files")
 
 
-def _of_mapping(given: Mapping[str, Any]) -> Kind:
+def _of_mapping(given: Mapping[str, Any]) -> TableSource:
     if not given:
         _refuse_nothing("mapping")
-    key = next((each for each in KINDS if each in given), None)
+    key = next((each for each in TABLE_SOURCES if each in given), None)
     if key is None:
-        near = next((found for each in list(given)[:50] if (found := closest(each, KINDS)) is not None), None)
+        near = next((found for each in list(given)[:50] if (found := closest(each, TABLE_SOURCES)) is not None), None)
         guess = f"; did you mean {near}?" if near else ""
-        raise ValueError(f"a table's mapping has one of the keys {', '.join(KINDS)}{guess}")
-    kind = KINDS[key]
+        raise ValueError(f"a table's mapping has one of the keys {', '.join(TABLE_SOURCES)}{guess}")
+    kind = TABLE_SOURCES[key]
     names = {each.name for each in dataclasses.fields(kind)} - {kind.address}  # type: ignore[arg-type]
     for each in given:
         if each != key and each not in names:
@@ -73,7 +73,7 @@ def relative_to(given: Any, path: Callable[[str], str]) -> Any:
     def changed(written: str) -> str:
         return path(written) if is_path(written) else written
 
-    if isinstance(given, Kind):
+    if isinstance(given, TableSource):
         return given.with_address(changed)
     return [changed(each) for each in given] if isinstance(given, tuple) else changed(given)
 
@@ -94,7 +94,7 @@ def public_name(given: Any, written: Mapping[tuple[str | int, ...], str]) -> Any
         return None
     if isinstance(given, tuple):
         return [_below(written.get((place,), each)) for place, each in enumerate(given)]
-    if not isinstance(given, Kind):
+    if not isinstance(given, TableSource):
         return _below(written.get((), given))
     named = given.published()
     for option in named.keys() - {"query"}:
@@ -125,7 +125,7 @@ def plain_table(given: Any, path: Callable[[str], str]) -> Any:
     if not isinstance(given, dict):
         return changed(given)
     return {
-        name: changed(each) if name in KINDS and name != "postgresql" else _plain(name, each)
+        name: changed(each) if name in TABLE_SOURCES and name != "postgresql" else _plain(name, each)
         for name, each in given.items()
     }
 
