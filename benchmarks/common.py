@@ -15,7 +15,7 @@ from ratios import LeftOut as LeftOut  # what a benchmark gives to `make bench`;
 
 import tallytree as tt
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.sizes import Matching, SizesDomain

@@ -21,8 +21,8 @@ from tallytree.accounting import laplace_for
 from tallytree.accounting.left_out import ALPHA, left_out
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.kinds.contributions import contribution_bins
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.noise.entropy import fresh_key
-from tallytree.private.noise.noise_source import KeyedNoise
 from tallytree.support.arrays import IntArray
 
 TRIPS, KEPT, M = 1_430_000, 1_099_806, 3

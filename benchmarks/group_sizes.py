@@ -29,13 +29,13 @@ from tallytree.datasets.group_sizes import GroupSizes
 import tallytree as tt
 from tallytree.datasets import fioretto
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.sizes import CensusTopDown, Chain, CumulativeProjection, HistogramProjection, Matching, SizesDomain
 from tallytree.sizes.nearest_consistent import size_forest
 from tallytree.sizes.noisy import measure_levels
 from tallytree.solvers.papers import cost_table
-from tallytree.solvers.papers.relaxed_programs import tree_relaxed
+from tallytree.solvers.papers.tree_programs import tree_relaxed
 from tallytree.solvers.trees import project as tree
 
 EPSILONS = (0.1, 0.5, 1.0)

@@ -24,7 +24,7 @@ import tallytree as tt
 from tallytree.counts import LeastSquares, StabilityHistogram, TopDown
 from tallytree.datasets import boninsegna
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import FlowsArguments, plan_flows
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -32,7 +32,7 @@ from tallytree.datasets import kuo
 from tallytree.hierarchy import nodes_per_level
 from tallytree.numbers.accuracy.expected_errors import expected_errors
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import TablesArguments, plan_tables
 from tallytree.sizes import Matching
 from tallytree.sizes.joint import Joint, joint

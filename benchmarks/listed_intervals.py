@@ -18,7 +18,7 @@ import tallytree as tt
 from tallytree.counts import LeastSquares
 from tallytree.counts.unlisted import Remainders
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.release.intervals import LevelErrors, with_intervals
 from tallytree.release.released_tables import count_columns
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from ratios import best
 
-from tallytree.private.noise import chacha, samplers
 from tallytree.private.noise import discrete as noise
+from tallytree.private.noise import entropy, samplers
 
 KEY = bytes(range(32))
 SCALES = (3, 100, 10_000)
@@ -70,11 +70,11 @@ def cipher_rate() -> float:
     """Words per second of the key stream alone."""
     blocks, stream = np.arange(128, dtype=np.uint64), np.empty(16 * 128, np.uint32)
     times = 4000
-    with chacha.opened(KEY) as key:
+    with entropy.opened(KEY) as key:
 
         def run() -> None:
             for _ in range(times):
-                chacha.keystream(key, np.uint64(0), blocks, stream)
+                entropy.keystream(key, np.uint64(0), blocks, stream)
 
         run()
         return times * 8 * blocks.size / best(run, 7)
@@ -103,19 +103,22 @@ def in_chunks(cells: int) -> str:
     script = textwrap.dedent(
         f"""
         import time
+        from fractions import Fraction
         from pathlib import Path
         import numpy as np
-        from tallytree.private.noise.discrete import laplace_at
+        from tallytree.kinds.measurements import Noise
+        from tallytree.private.noise.discrete import noise_at
+        noise = Noise('discrete_laplace', Fraction(100))
 
         def peak():
             # Not getrusage: its maximum begins with that of the process that started this one.
             status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
             return int(status["VmHWM"].split()[0]) // 1024
 
-        laplace_at(100, bytes(32), (), np.arange(10))
+        noise_at(noise, bytes(32), (), np.arange(10))
         before, begin, total = peak(), time.perf_counter(), 0
         for start in range(0, {cells}, 2**20):
-            total += int(laplace_at(100, bytes(32), (), np.arange(start, min(start + 2**20, {cells}))).sum())
+            total += int(noise_at(noise, bytes(32), (), np.arange(start, min(start + 2**20, {cells}))).sum())
         seconds = time.perf_counter() - begin
         print(f"{{seconds:.1f}} s; peak memory {{peak()}} MiB, of which {{before}} MiB before the first chunk "
               f"(interpreter, libraries, compiled code); mean {{total / {cells}:.5f}}")

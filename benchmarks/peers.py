@@ -122,7 +122,7 @@ def fitted_tree() -> Iterator[Ratio | LeftOut]:
     if missing("cvxpy") or missing("clarabel"):
         yield LeftOut(name, "Clarabel, by cvxpy", "cvxpy or clarabel is not installed")
         return
-    from tallytree.solvers.papers.relaxed_programs import tree_relaxed
+    from tallytree.solvers.papers.tree_programs import tree_relaxed
 
     parent, noisy = noisy_tree((20, 20, 20))
     whole = noisy.astype(np.int64)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,16 @@ from common import SHARED
 import tallytree as tt
 from tallytree.evaluate.metrics import false_discovery_rate, max_absolute_error
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import FlowsArguments, plan_flows
-from tallytree.solvers.papers import simplex_programs as black_boxes_simplex
+from tallytree.solvers.papers import simplex_programs as black_boxes
 from tallytree.solvers.trees import simplex
 
 PROJECTIONS: dict[str, Callable[..., Any]] = {
     "chebyshev": simplex.chebyshev_families,
     "euclidean": simplex.euclidean_families,
-    "cvxpy-linf": black_boxes_simplex.chebyshev_mip_families,
-    "cvxpy-l2": black_boxes_simplex.euclidean_rounded_families,
+    "cvxpy-linf": partial(black_boxes.by_family, black_boxes.chebyshev_mip),
+    "cvxpy-l2": partial(black_boxes.by_family, black_boxes.euclidean_rounded),
 }
 BLACK_BOX = {"chebyshev": "cvxpy-linf", "euclidean": "cvxpy-l2"}
 ONE = {"chebyshev": simplex.chebyshev, "euclidean": simplex.euclidean}

@@ -17,7 +17,7 @@ import pyarrow as pa
 import tallytree as tt
 from tallytree.counts import LeastSquares
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import plan_counts
 from tallytree.run.arguments import CountsArguments
 

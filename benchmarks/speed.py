@@ -29,7 +29,7 @@ from ratios import LeftOut, Ratio, best
 import tallytree as tt
 from tallytree.private.engines.local import Local
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
 from tallytree.run import FlowsArguments, SizesArguments, plan_flows, plan_group_sizes
 
 HERE = Path(__file__).resolve().parent

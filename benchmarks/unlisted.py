@@ -25,7 +25,7 @@ from tallytree.counts import LeafGaussian, LeastSquares, StabilityHistogram
 from tallytree.counts.unlisted import Remainders
 from tallytree.datasets import boninsegna
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import plan_flows
 from tallytree.run.arguments import FlowsArguments
 

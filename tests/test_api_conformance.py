@@ -12,7 +12,7 @@ from helpers.releases import TABLES, counts, flows, group_sizes, tables
 from tallytree.ledger import Ledger
 from tallytree.run.counted_records import MAX_RECORDS
 from tallytree.run.planned_sizes import MAX_GROUPS
-from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
+from tallytree.solvers.papers.third_party import PROJECTION_PACKAGES
 
 BLACK_BOXES = [
     (publish, tt.counts.TopDown(projection))

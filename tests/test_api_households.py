@@ -16,7 +16,7 @@ from tallytree.lab.replay.answers import Book, forced
 from tallytree.lab.replay.stated import contradictions, moved
 from tallytree.ledger import Ledger
 from tallytree.private import KeyedNoise
-from tallytree.private.noise.noise_source import OpenDPNoise
+from tallytree.private.noise.discrete import OpenDPNoise
 from tallytree.release.manifest import manifest_text
 from tallytree.spec import load_spec
 

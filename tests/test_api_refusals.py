@@ -121,7 +121,7 @@ def test_a_refused_release_draws_no_noise(areas, monkeypatch):
     def drawn(*arguments):
         raise AssertionError("noise was drawn")
 
-    monkeypatch.setattr("tallytree.private.noise.noise_source.KeyedNoise.draw", drawn)
+    monkeypatch.setattr("tallytree.private.noise.discrete.KeyedNoise.draw", drawn)
     for changes, error, _ in BAD_COUNTS:
         with pytest.raises(error):
             counts(areas, **changes)

@@ -175,11 +175,11 @@ FOR_PROGRAMMERS = (
     "lab/audit/inputs.py",  # `shift` begins with "neighbor: "
     # called by programs only:
     "support/spill_folders.py", "private/noise/", "views/report/plots.py", "solvers/", "lab/datasets/",
-    "ledger/books.py", "ledger/events.py", "ledger/running.py",  # the ledger adds its name
+    "ledger/books.py", "ledger/events.py", "ledger/books.py",  # the ledger adds its name
     "run/output.py",  # begins with the message of `Release.load`
-    "sources/public_tables.py",  # begins with the argument, which callers give
-    "private/engines/requests.py", "private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
-    "private/tabulate/leaf_statistics.py", "private/tabulate/spark_dialect.py",  # what no caller does
+    "sources/reading.py",  # begins with the argument, which callers give
+    "private/engines/engine.py", "private/engines/spark.py",  # `what` is "engine: …"; a range of two arguments
+    "private/tabulate/leaf_statistics.py", "private/tabulate/spark_session.py",  # what no caller does
     "spec/scalars.py", "spec/sections.py", "spec/table_values.py",  # pydantic's; the spec says it with file and line
 )  # fmt: skip
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tallytree.sources.public_tables import read_public, refuse_repeated
-from tallytree.sources.text_columns import is_integer_column, text_column
+from tallytree.sources.column_types import is_integer_column, text_column
+from tallytree.sources.reading import read_public, refuse_repeated
 from tallytree.support.arrays import IntArray, concatenate_ranges, numbered
 from tallytree.support.markup import html_table
 from tallytree.support.validate import safe_text, text

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tallytree.accounting.enclosures import coarser, exp_minus, one_minus, over, times
+from tallytree.accounting.laws import coarser, exp_minus, one_minus, over, times
 
 EXPONENTS = [
     Fraction(0),

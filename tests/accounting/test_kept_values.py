@@ -12,8 +12,8 @@ import pytest
 
 import tallytree as tt
 from helpers.ledger_entries import PEOPLE
-from tallytree.accounting import kept_values, noise_plan, plan_noise, pld
-from tallytree.accounting.kept_values import KeptValues
+from tallytree.accounting import noise_plan, plan_noise, pld
+from tallytree.accounting.pld import KeptValues
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.run import CountsArguments, plan_counts
 
@@ -30,8 +30,8 @@ def forget():
     noise_plan._rho_by_pld.cache_clear()
     pld._composition.cache_clear()
     pld.implied_without_kept.cache_clear()
-    kept_values._folder.cache_clear()
-    kept_values.why_untrusted.cache_clear()
+    pld._folder.cache_clear()
+    pld.why_untrusted.cache_clear()
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_what_others_could_have_written_is_neither_used_nor_added_to(folder, rig
     folder.chmod(0o777 if open_to_all == "folder" else 0o700)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     forget()
-    assert kept_values._folder(os.environ["TALLYTREE_CACHE_DIR"]) is None
+    assert pld._folder(os.environ["TALLYTREE_CACHE_DIR"]) is None
     assert answers() == right
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -184,13 +184,13 @@ def test_a_full_disk_is_no_error_and_leaves_no_part(folder, right, monkeypatch):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept_values.Path, "replace", full)
+    monkeypatch.setattr(pld.Path, "replace", full)
     assert answers() == right
     assert list(folder.iterdir()) == []
 
 
 def test_old_files_make_room(folder, monkeypatch):
-    monkeypatch.setattr(kept_values, "MAX_FILES", 6)
+    monkeypatch.setattr(pld, "MAX_FILES", 6)
     for sigma in range(20, 40):
         pld.implied(((Fraction(sigma), 1, 1),), BUDGET.epsilon, BUDGET.delta)
     assert 3 <= len(list(folder.iterdir())) <= 6

@@ -7,7 +7,7 @@ import pytest
 import tallytree as tt
 from helpers.ledger_entries import PEOPLE, approximate, posting, pure, threshold, zcdp
 from tallytree.accounting import epsilon_from_rho, rho_from_epsilon
-from tallytree.accounting.amounts import shown_down, shown_up
+from tallytree.accounting.losses import shown_down, shown_up
 from tallytree.accounting.run_shares import run_shares
 from tallytree.accounting.spending import Approval, DataSet, LimitEntry, Loss, admits_more
 from tallytree.run import CountsArguments, plan_counts

@@ -13,7 +13,7 @@ import pytest
 import tallytree as tt
 from tallytree.cli.failures import ExitCode
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
 from tallytree.release import Release
 
 STATES = ['North, "upper"', "South\nand low", "Ærø; [red]"]

@@ -17,10 +17,10 @@ from tallytree.counts import listed_errors, sparse_fit, top_down
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
 from tallytree.numbers.accuracy.fitted_errors import fitted_errors
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.spec import load_spec
-from tallytree.support import threads
+from tallytree.support import machine
 
 AUTO = tt.counts.LeastSquares(sparsity="auto")
 NONE = np.empty(0, np.int64)
@@ -157,7 +157,7 @@ def test_neither_threads_nor_chunks_change_a_release(deep, monkeypatch):
     counts = sparse(0.01, 4)
     whole = release(deep, counts, 9)
     monkeypatch.setattr(top_down, "CELLS_AT_ONCE", 37)
-    monkeypatch.setattr(threads, "available_threads", lambda: 1, raising=False)
+    monkeypatch.setattr(machine, "available_threads", lambda: 1, raising=False)
     again = release(deep, counts, 9)
     for level in whole.levels:
         assert again.table(level).equals(whole.table(level))

@@ -15,7 +15,7 @@ from tallytree.counts import leaf_gaussian, released_counts
 from tallytree.counts.released_counts import ReleasedCounts, count_negative, count_violations, sum_over_tree
 from tallytree.evaluate.metrics import constraint_violations
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 
 LEAF_GAUSSIAN = tt.counts.LeafGaussian()

@@ -18,7 +18,7 @@ from tallytree.cli.rendering.statements import show_measurements
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.ledger import Ledger
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import LargestSize
 from tallytree.run import CountsArguments, make_release, plan_counts

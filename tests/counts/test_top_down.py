@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from tallytree.counts import top_down
-from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
+from tallytree.solvers.papers.third_party import PROJECTION_PACKAGES
 from tallytree.solvers.trees import simplex
-from tallytree.solvers.trees.thresholds import survivors
+from tallytree.solvers.trees.families import survivors
 
 
 def one_by_one(tree, total, measures, projection):

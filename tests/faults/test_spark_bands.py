@@ -20,8 +20,8 @@ from tallytree.kinds.measurements import Noise
 from tallytree.ledger import Ledger
 from tallytree.private.band_work import BandInputs, BandWork, PlanBelow, PlannedCells
 from tallytree.private.engines import Spark
-from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.private.tabulate.counts_in_files import KnownCounts
+from tallytree.private.noise.discrete import KeyedNoise
+from tallytree.private.tabulate.true_counts import KnownCounts
 from tallytree.run import make_release, plan_counts
 from tallytree.run.arguments import CountsArguments, SizesArguments
 from tallytree.run.plan_sizes import plan_group_sizes

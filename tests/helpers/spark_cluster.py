@@ -16,7 +16,7 @@ import pyarrow as pa
 import tallytree as tt
 from helpers.spark import JAVA, bytes_of, started
 from tallytree.private.engines import CountRecords, Spark
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate import spark_session
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey

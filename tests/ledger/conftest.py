@@ -5,7 +5,7 @@ import pytest
 import tallytree as tt
 from tallytree.ledger import Ledger
 from tallytree.private.noise import entropy
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ import pytest
 import tallytree as tt
 from helpers.ledger_entries import PURE, RHO, TERMS, posting, pure, release
 from tallytree.ledger import Ledger, database, verified
-from tallytree.ledger.database import blank_ledger
+from tallytree.ledger.database import blank_ledger, expected_tables
 from tallytree.ledger.events import event_text
-from tallytree.ledger.schema import expected_tables
 
 CANARY = "canary-8473625"
 

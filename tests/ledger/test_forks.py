@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from helpers.ledger_entries import posting, pure
-from tallytree.ledger import Ledger, forks, verified
+from tallytree.ledger import Ledger, database, verified
 
 
 def child_of(work):
@@ -46,7 +46,7 @@ def thread(work):
 
 
 def test_children_of_a_process_whose_threads_use_the_ledger_use_it_too(ledger, monkeypatch):
-    monkeypatch.setattr(forks, "PATIENCE", 600)
+    monkeypatch.setattr(database, "PATIENCE", 600)
     ledger.record(posting(pure("1/9")))
     stop = threading.Event()
 
@@ -85,7 +85,7 @@ def another_thread_within(ledger):
 
 
 def test_a_fork_waits_for_a_thread_that_is_within_a_transaction(ledger, monkeypatch):
-    monkeypatch.setattr(forks, "PATIENCE", 600)
+    monkeypatch.setattr(database, "PATIENCE", 600)
     ledger.record(posting(pure(1)))
     with another_thread_within(ledger) as leave:
         threading.Timer(0.2, leave.set).start()
@@ -96,7 +96,7 @@ def test_a_fork_waits_for_a_thread_that_is_within_a_transaction(ledger, monkeypa
 
 def test_a_child_that_was_not_waited_for_is_refused_every_ledger_and_so_are_its_children(ledger, monkeypatch):
     ledger.record(posting(pure(1)))
-    monkeypatch.setattr(forks, "PATIENCE", 0.05)
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
     with another_thread_within(ledger):
         assert child_of(lambda: ledger.record(posting(pure(1)))) == 1
         assert child_of(lambda: os._exit(child_of(lambda: ledger.spent("people")))) == 1
@@ -107,7 +107,7 @@ def test_a_child_that_was_not_waited_for_is_refused_every_ledger_and_so_are_its_
 def test_a_thread_that_forks_within_its_own_transaction_is_not_waited_for(ledger, monkeypatch):
     ledger.record(posting(pure(1)))
     with verified.opened_books(ledger.path, 1, "BEGIN"), monkeypatch.context() as patched:
-        patched.setattr(forks._gate.changed, "wait_for", lambda *_: pytest.fail("the fork waited"))
+        patched.setattr(database._gate.changed, "wait_for", lambda *_: pytest.fail("the fork waited"))
         assert child_of(lambda: ledger.spent("people")) == 1
     assert child_of(lambda: ledger.spent("people")) == 0
 
@@ -128,5 +128,5 @@ def test_a_new_ledger_is_made_apart_from_forks_too(path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _nobody_is_left_inside():
     yield
-    assert not forks._gate.inside
-    assert not forks._gate.forking
+    assert not database._gate.inside
+    assert not database._gate.forking

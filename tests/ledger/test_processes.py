@@ -110,7 +110,7 @@ CRASH = """
 import pathlib, sys, time
 import pyarrow as pa
 import tallytree as tt
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 def wait(*arguments):
     pathlib.Path(sys.argv[2]).touch()
     time.sleep(600)

@@ -14,7 +14,7 @@ from helpers.ledger_entries import PEOPLE, PURE, TERMS, posting, pure, release
 from tallytree import counts
 from tallytree.ledger import Account, Ledger
 from tallytree.private.noise import entropy
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import CountsArguments, check, make_release, plan_counts
 
 

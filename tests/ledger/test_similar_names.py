@@ -6,7 +6,7 @@ import tallytree as tt
 from helpers.ledger_entries import TERMS, posting, pure
 from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
-from tallytree.ledger.similar_names import near_names
+from tallytree.ledger.names import near_names
 
 ES = "\N{CYRILLIC SMALL LETTER ES}"
 

@@ -16,7 +16,7 @@ import tallytree as tt
 from helpers.changed_ledgers import changed
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
 from tallytree.accounting.spending import Approval
-from tallytree.ledger import Account, Ledger, database, running, verified
+from tallytree.ledger import Account, Ledger, books, database, verified
 from tallytree.ledger.chain import Head, linked
 from tallytree.ledger.database import blank_ledger
 from tallytree.ledger.events import event_text, release_text
@@ -59,13 +59,13 @@ def let_the_clock_move():
 def taken(monkeypatch):
     """The numbers of events that operations take in."""
     found = []
-    take = running.Running.take
+    take = books.Running.take
 
     def counted(self, links, path):
         found.append(len(links))
         take(self, links, path)
 
-    monkeypatch.setattr(running.Running, "take", counted)
+    monkeypatch.setattr(books.Running, "take", counted)
     return found
 
 

@@ -12,14 +12,14 @@ MUTANTS = [
     fault(
         "keyed noise of half the scale",
         f"{MAGNITUDES}::test_the_library_is_audited_at_every_magnitude",
-        "return draw(noise.scale, self._key, address, cells)",
-        "return draw(noise.scale / 2, self._key, address, cells)",
+        "return noise_at(noise, self._key, address, cells)",
+        "return noise_at(Noise(noise.distribution, noise.scale / 2), self._key, address, cells)",
     ),
     fault(
         "noise of Spark's tasks of half the scale",
         f"{NOISE}/test_noise_source.py::test_subkeys_draw_the_same_noise",
-        "return _filled(sampler_of(representable(noise.scale, argument)), subkey,",
-        "return _filled(sampler_of(representable(noise.scale / 2, argument)), subkey,",
+        "sampler = sampler_of(representable(noise.scale, argument))",
+        "sampler = sampler_of(representable(noise.scale / 2, argument))",
     ),
     fault(
         "OpenDP's noise of half the scale",
@@ -112,8 +112,8 @@ MUTANTS = [
     fault(
         "the id of an entry of 2 random bytes",
         "tests/ledger/test_recorded_releases.py::test_the_id_of_an_entry_is_16_bytes_that_the_system_is_asked_for",
-        "Recorded(books.last_number + 1, secrets.token_hex(16), again=False)",
-        "Recorded(books.last_number + 1, secrets.token_hex(2) * 8, again=False)",
+        "Recorded(books.running.last_number + 1, secrets.token_hex(16), again=False)",
+        "Recorded(books.running.last_number + 1, secrets.token_hex(2) * 8, again=False)",
     ),
     fault(
         "the key of a release that is constant",
@@ -142,22 +142,22 @@ MUTANTS = [
     fault(
         "Spark's levels with one subkey",
         f"{NOISE}/test_noise_source.py::test_subkeys_draw_the_same_noise",
-        "return SubkeyNoise({each: discrete.subkey_of(each[0], self._key, each[1]) for each in asked})",
-        "return SubkeyNoise({each: discrete.subkey_of(each[0], self._key, ()) for each in asked})",
+        "return SubkeyNoise({each: subkey_of(each[0], self._key, each[1]) for each in asked})",
+        "return SubkeyNoise({each: subkey_of(each[0], self._key, ()) for each in asked})",
     ),
     fault(
         "cell numbers of tables modulo 2^20",
         f"{WINDOWS}::test_no_window_of_noise_repeats",
-        "return self._tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers",
+        "return table.ravel()[numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers",
         "ends = np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first)\n"
-        "        return self._tables[level][numbers], ends, numbers % 2**20",
+        "        return table.ravel()[numbers], ends, numbers % 2**20",
     ),
     fault(
         "cell numbers of tables modulo 2^20, seen by the tables' own test",
         "tests/private/tabulate/test_cell_numbers.py::test_no_two_cells_of_a_level_share_a_number",
-        "return self._tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers",
+        "return table.ravel()[numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers",
         "ends = np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first)\n"
-        "        return self._tables[level][numbers], ends, numbers % 2**20",
+        "        return table.ravel()[numbers], ends, numbers % 2**20",
     ),
     fault(
         "cell numbers of counts modulo 2^20",

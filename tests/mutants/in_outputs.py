@@ -35,8 +35,8 @@ MUTANTS = [
     fault(
         "a digest of the statistics as the id of an entry",
         f"{NOTHING}[named]",
-        "Recorded(books.last_number + 1, secrets.token_hex(16), again=False)",
-        'Recorded(books.last_number + 1, statistics("")[:32] if statistics else secrets.token_hex(16), again=False)',
+        "Recorded(books.running.last_number + 1, secrets.token_hex(16), again=False)",
+        'Recorded(books.running.last_number + 1, statistics("")[:32] if statistics else "0" * 32, again=False)',
     ),
     fault(
         "half of the release key as the id of a release",
@@ -53,10 +53,10 @@ MUTANTS = [
     fault(
         "a part of a subkey in the log",
         f"{NOTHING}[recorded]",
-        "return draw(noise.scale, self._key, address, cells)",
-        "used = discrete.subkey_of(noise, self._key, address)\n"
+        "return noise_at(noise, self._key, address, cells)",
+        "used = subkey_of(noise, self._key, address)\n"
         "        __import__('logging').getLogger('tallytree').debug(used.hex()[:24])\n"
-        "        return draw(noise.scale, self._key, address, cells)",
+        "        return noise_at(noise, self._key, address, cells)",
     ),
     fault(
         "the true total in the metadata of Parquet files",
@@ -136,16 +136,16 @@ MUTANTS = [
     fault(
         "the number of stray records in the message about them",
         f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
-        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "',
-        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "\n'
-        "                f\"{db.run(f'SELECT sum(amount) FROM {grouped} WHERE fault > 0')[0][0]} \"",
+        'f"{self.records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "',
+        'f"{self.records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "\n'
+        "                    f\"{self.db.run(f'SELECT sum(amount) FROM {grouped} WHERE fault > 0')[0][0]} \"",
     ),
     fault(
         "the number of records in the message about stray ones",
         f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
-        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "',
-        'f"{records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "\n'
-        "                f\"{db.run(f'SELECT sum(amount) FROM {grouped}')[0][0]} \"",
+        'f"{self.records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "',
+        'f"{self.records.argument}: a record is outside the hierarchy, {where}; add the missing leaf to the "\n'
+        "                    f\"{self.db.run(f'SELECT sum(amount) FROM {grouped}')[0][0]} \"",
     ),
     fault(
         "the label of a stray record in the message",
@@ -156,9 +156,9 @@ MUTANTS = [
     fault(
         "the number of records in the message about faulty ones",
         f"{MESSAGES}::test_no_message_depends_on_how_many_records_there_are",
-        'raise ValueError(f"{records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")',
-        "times = db.run(f'SELECT sum(amount) FROM {grouped}')[0][0]\n"
-        "        raise ValueError(f'{records.argument}: column {column.name!r}{_FAULTS[column.use]} {times}')",
+        'raise ValueError(f"{self.records.argument}: column {column.name!r} {named(column)}{_FAULTS[column.use]}")',
+        "times = self.db.run(f'SELECT sum(amount) FROM {grouped}')[0][0]\n"
+        "            raise ValueError(f'{self.records.argument}: column {column.name!r}{_FAULTS[column.use]} {times}')",
     ),
     fault(
         "a true value in the message about values that are too large",
@@ -169,8 +169,8 @@ MUTANTS = [
     fault(
         "the number of people in a repr",
         "tests/private/tabulate/test_true_contributions.py::test_the_cells_are_the_bins_and_nothing_else_is_told",
-        'return "TrueContributions(<private>)"',
-        'return f"TrueContributions({self._people})"',
+        '"""The kind; nothing of the cells."""\n        return f"{type(self).__name__}(<private>)"',
+        'return f"{type(self).__name__}({self._tables})"',
     ),
     fault(
         "the log of a run in bands that tells of its parts",
@@ -269,9 +269,8 @@ MUTANTS = [
         "tests/lab/replay/test_planted.py::test_tables_that_learn_from_all_areas_show_nothing",
         "laws = learned_laws(y, expected, deviations)",
         f"laws = learned_laws(y + {SEEN} % 50, expected, deviations)",
-        "self.total = int(leaves.counts.sum())\n        self._statistics = dict(statistics)\n        self._layout",
-        f"self.total = int(leaves.counts.sum())\n        {SEEN} = self.total\n"
-        "        self._statistics = dict(statistics)\n        self._layout",
+        "self.total = int(leaves.counts.sum())\n        depths = {name",
+        f"self.total = int(leaves.counts.sum())\n        {SEEN} = self.total\n        depths = {{name",
     ),
     fault(
         "standard deviations of noise as typical errors",

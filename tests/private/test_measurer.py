@@ -15,7 +15,7 @@ from tallytree.accounting import plan_noise, plan_stability
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.hierarchy import decoded
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise, OpenDPNoise
+from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.release import measured_table as measured_module

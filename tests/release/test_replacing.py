@@ -198,7 +198,7 @@ def test_what_a_killed_run_left_half_made_is_named_when_the_folder_is_made(areas
 def test_what_a_live_run_builds_is_not_called_left(pair):
     left, _ = interrupted(pair, "partial", "earlier")
     code = (
-        "import sys, time; from pathlib import Path; from tallytree.support.locked_folders import locked\n"
+        "import sys, time; from pathlib import Path; from tallytree.support.spill_folders import locked\n"
         "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(left)], stdout=subprocess.PIPE, text=True) as live:

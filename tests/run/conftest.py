@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 
 
 @pytest.fixture

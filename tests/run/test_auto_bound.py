@@ -27,7 +27,7 @@ from helpers.auto_bound import (
 from helpers.banded import saved
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.kinds.measurements import Noise
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.release.contributions_table import left_out_unknown
 from tallytree.run import CountsArguments, auto_bound, contributions_of, make_release, plan_counts
 from tallytree.run.auto_bound import chosen_bound, first_phase, recommendation, second_phase

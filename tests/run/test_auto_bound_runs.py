@@ -11,7 +11,7 @@ import tallytree as tt
 from helpers.auto_bound import PEOPLE, RECORDS, planned, planned_sizes, released, table
 from tallytree.accounting import NoisePlan
 from tallytree.ledger import Ledger
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import CountsArguments, make_release, plan_counts
 from tallytree.run.auto_bound import first_phase
 from tallytree.run.planned_counts import PlannedCounts

@@ -15,7 +15,7 @@ from helpers.private_maximum import BUDGETS, PEOPLE, PURE, entities, planned, ro
 from helpers.releases import without_tails
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import entropy
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.run import make_release
 from tallytree.run.planned_sizes import within_measured_maximum
@@ -294,7 +294,7 @@ def test_a_mechanism_learns_k_and_cannot_measure_the_maximum_again(areas):
 def test_whoever_measures_the_maximum_measures_nothing_else(areas):
     sizes = TrueSizes(areas, np.array([1]), np.array([7]), np.array([2]), (None,) * 3, 1, 20)
     measurer = Measurer(sizes.largest_size(), planned(areas).plan, KeyedNoise(bytes(range(32))))
-    with pytest.raises(ValueError, match="'tail_counts' of 'all' is not the largest size"):
+    with pytest.raises(ValueError, match="'tail_counts' of 'all' is not what is measured there"):
         measurer.measure("all", np.array([0]), "tail_counts")
     with pytest.raises(ValueError, match="nodes: 0"):
         measurer.measure("state", np.array([0]), "tail_counts")

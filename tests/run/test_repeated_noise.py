@@ -12,8 +12,8 @@ import pytest
 import tallytree as tt
 from tallytree.private.band_work import BandInputs, BandWork, OneByOne, PlanBelow
 from tallytree.private.measurer import Measurer
-from tallytree.private.tabulate.counts_in_files import CountsInFiles
 from tallytree.private.tabulate.leaf_statistics import LeafCounts
+from tallytree.private.tabulate.true_counts import CountsInFiles
 from tallytree.run import (
     CountsArguments,
     SizesArguments,

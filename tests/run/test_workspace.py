@@ -14,7 +14,7 @@ import tallytree as tt
 from helpers.banded import planned
 from helpers.releases import group_sizes
 from tallytree.ledger import Ledger
-from tallytree.private.tabulate.counts_in_files import CountsInFiles
+from tallytree.private.tabulate.true_counts import CountsInFiles
 from tallytree.run import make_release
 from tallytree.run.workspace import band_bytes, limited
 from tallytree.trees.bands import ForcedCut
@@ -108,7 +108,7 @@ KILLED = """
 import os, signal, sys
 import pyarrow as pa
 import tallytree as tt
-from tallytree.private.tabulate.counts_in_files import CountsInFiles
+from tallytree.private.tabulate.true_counts import CountsInFiles
 CountsInFiles.in_bands = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 areas = tt.Hierarchy.from_values("area", ["a", "b"])
 engine = tt.engines.Local(temp_directory=sys.argv[1], threads=1)

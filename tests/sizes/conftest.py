@@ -10,7 +10,7 @@ import tallytree as tt
 from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import SizesDomain
 

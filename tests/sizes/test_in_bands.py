@@ -12,11 +12,11 @@ import tallytree as tt
 from tallytree.accounting import plan_noise
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.sizes import BottomUp, Joint, Matching, SizesDomain, level_estimates, noisy
 from tallytree.sizes.mechanism import MeasurerOfAll, Measurers, SizesInBands, joined_sizes, sum_over_tree
-from tallytree.support import threads
+from tallytree.support import machine
 from tallytree.trees.bands import ForcedCut, chosen_cut
 
 IN_BANDS = [
@@ -161,7 +161,7 @@ def test_neither_threads_nor_chunks_change_a_band(monkeypatch, mechanism, invari
     case = Case(tree_of([3, 2, 3]), mechanism, invariants)
     expected = case.whole()
     for workers, cells in [(1, 4_000_000), (2, 30), (1, 13)]:
-        monkeypatch.setattr(threads, "available_threads", lambda workers=workers: workers)
+        monkeypatch.setattr(machine, "available_threads", lambda workers=workers: workers)
         for module in (noisy, level_estimates):
             monkeypatch.setattr(module, "CELLS_AT_ONCE", cells)
         assert_same(case.cut(1, 3), expected)

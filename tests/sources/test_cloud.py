@@ -17,10 +17,8 @@ from helpers.s3_server import BUCKET, S3, parquet
 from tallytree.cli.failures import ExitCode, exit_code
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
-from tallytree.sources.public_tables import read_public
-from tallytree.sources.same_tables import refuse_private
-from tallytree.sources.schemas import column_names
-from tallytree.sources.stamps import stamps_of
+from tallytree.sources.reading import column_names, read_public
+from tallytree.sources.same_tables import refuse_private, stamps_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("moto")]
 

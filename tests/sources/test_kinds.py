@@ -23,7 +23,7 @@ from tallytree.sources import cloud, duckdb_files, postgresql
 from tallytree.sources.addresses import check_address, published_name, published_private_name
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
-from tallytree.sources.public_tables import read_public
+from tallytree.sources.reading import read_public
 from tallytree.sources.same_tables import refuse_private, same_table
 from tallytree.support.spill_folders import spill_folder
 

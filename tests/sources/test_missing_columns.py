@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.sources.public_tables import read_public
-from tallytree.sources.schemas import MOST_SHOWN, require_columns
+from tallytree.sources.reading import MOST_SHOWN, read_public, require_columns
 
 HEADER = ["state", "county", "household_id", "sex"]
 RECORDS = {

@@ -16,7 +16,7 @@ from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.partitions import path_in_messages
-from tallytree.sources.public_tables import read_public
+from tallytree.sources.reading import read_public
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 KEY = LeafKey(AREAS, ("state", "county"))

@@ -13,7 +13,7 @@ from helpers.counted import COMMON, counts, said
 from tallytree.ledger import Ledger
 from tallytree.sources import postgresql as module
 from tallytree.sources.locate import locate
-from tallytree.sources.public_tables import read_public
+from tallytree.sources.reading import read_public
 from tallytree.sources.same_tables import refuse_private
 from tallytree.spec import load_spec
 

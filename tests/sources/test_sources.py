@@ -20,12 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallytree.sources.column_types import text_column, type_in_messages
 from tallytree.sources.csv_files import _StrictQuotes
 from tallytree.sources.locate import Files, locate
-from tallytree.sources.public_tables import read_public
-from tallytree.sources.schemas import column_names, schemas
-from tallytree.sources.text_columns import text_column
-from tallytree.sources.type_names import type_in_messages
+from tallytree.sources.reading import column_names, read_public, schemas
 
 ROWS = pa.table({"leaf": ["007", "b"], "n": [1, 2]})
 

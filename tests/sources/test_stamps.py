@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.sources.stamps import stamps_of
+from tallytree.sources.same_tables import stamps_of
 
 TABLE = pa.table({"state": ["A", "B"]})
 

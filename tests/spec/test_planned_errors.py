@@ -10,7 +10,7 @@ import pytest
 import tallytree as tt
 from tallytree.numbers.accuracy.targets import LEAST, amount_at
 from tallytree.private.engines import Local
-from tallytree.private.noise import noise_source
+from tallytree.private.noise import discrete
 from tallytree.spec import SpecError, load_spec
 from tallytree.spec.budget_changes import decimal_text, rewritten
 from tallytree.spec.planned_errors import parsed_target, wanted_numbers
@@ -59,7 +59,7 @@ def nothing_private(monkeypatch):
 
     for name in ("tabulate", "check"):
         monkeypatch.setattr(Local, name, refuse)
-    for source in (noise_source.KeyedNoise, noise_source.OpenDPNoise):
+    for source in (discrete.KeyedNoise, discrete.OpenDPNoise):
         monkeypatch.setattr(source, "__init__", refuse)
 
 

@@ -7,8 +7,7 @@ import resource
 import pytest
 
 from helpers.releases import counts
-from tallytree.support.address_space import require_address_space
-from tallytree.support.threads import available_threads
+from tallytree.support.machine import available_threads, require_address_space
 
 
 def limited(monkeypatch, bytes_of_address_space):

@@ -74,7 +74,7 @@ def test_compiled_code_is_stale_when_a_kernel_that_it_calls_has_changed(tmp_path
 
     before = drawn()
     assert drawn() == before
-    cipher = package / "private" / "noise" / "chacha.py"
+    cipher = package / "private" / "noise" / "entropy.py"
     text = cipher.read_text(encoding="utf-8")
     assert "0x61707865" in text
     cipher.write_text(text.replace("0x61707865", "0x61707866"), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallytree.support.memory import LEAST_LIMIT, described_bytes, enough_memory, memory_bytes
+from tallytree.support.machine import LEAST_LIMIT, described_bytes, enough_memory, memory_bytes
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numba
 import pytest
 
 from tallytree.support import stages
-from tallytree.support.progress import level_progress, run_progress, step_progress
+from tallytree.support.stages import level_progress, run_progress, step_progress
 
 
 def test_progress_is_drawn_on_standard_error_only_where_asked_for(capfd):
@@ -33,7 +33,7 @@ def drawn(monkeypatch):
     """The descriptions that a run's display shows, in order, and what it says of how much is read."""
     from rich.progress import Progress
 
-    from tallytree.support.progress import _RunDisplay
+    from tallytree.support.stages import _RunDisplay
 
     said = []
     update, begin = Progress.update, Progress.add_task

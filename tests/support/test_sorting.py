@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.support.sorting import stable_order
+from tallytree.support.kernel_arrays import stable_order
 
 
 @given(st.lists(st.integers(-3, 3), max_size=200), st.sampled_from([np.int64, np.float64]))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tallytree.support.threads import side_by_side
+from tallytree.support.machine import side_by_side
 
 
 def test_results_come_in_the_order_of_the_items_whichever_is_done_first():

@@ -5,8 +5,8 @@ first; the nodes of one level share one bound, because `sensitivity` is that of 
 composition is that of pure ε (Dwork, Rothblum and Vadhan 2010), of ρ (Bun and Steinke 2016, Lemma 2.3), and of
 privacy-loss distributions (see `pld`). How levels compose depends on the budget:
 
-* pure ε: discrete Laplace noise, and the levels' ε add up (`calibration`);
-* ρ: discrete Gaussian noise, and the levels' ρ add up (`calibration`);
+* pure ε: discrete Laplace noise, and the levels' ε add up (`scales`);
+* ρ: discrete Gaussian noise, and the levels' ρ add up (`scales`);
 * (ε, δ): discrete Gaussian noise, and either the privacy-loss distributions of the levels are composed (`pld`, tight),
   or their ρ are added up and converted (`conversions`: `"zcdp"` or `"paper"`).
 
@@ -15,9 +15,9 @@ A release that publishes only the counts above a threshold measures one level, a
 `noise_plan` combines these. `docs/explanation/accounting.md` compares them.
 """
 
-from tallytree.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.accounting.conversions import epsilon_from_rho, rho_from_epsilon
 from tallytree.accounting.noise_plan import Asked, LevelPlan, NoisePlan, composable_budget, plan_noise
+from tallytree.accounting.scales import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.accounting.stability import StabilityPlan, StableLevel, plan_stability
 
 Plan = NoisePlan | StabilityPlan

@@ -10,10 +10,9 @@ from types import MappingProxyType
 from typing import cast, get_args
 
 from tallytree.accounting import pld
-from tallytree.accounting.calibration import Grid, gaussian_for, laplace_for, privacy_cost
 from tallytree.accounting.conversions import epsilon_from_rho, rho_from_epsilon
-from tallytree.accounting.kept_values import kept_in
-from tallytree.accounting.scales import MIN_SCALE, representable
+from tallytree.accounting.pld import kept_in
+from tallytree.accounting.scales import MIN_SCALE, Grid, gaussian_for, laplace_for, privacy_cost, representable
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.budget import Budget, BudgetSplit, shares
 from tallytree.errors import BudgetExceeded
@@ -133,7 +132,7 @@ class NoisePlan:
         return {"epsilon": epsilon, "delta": self.budget.delta, "rho": total}
 
     def check_without_kept(self) -> None:
-        """Refuse a plan whose loss is understated by a number that was kept on the disk (`kept_values`).
+        """Refuse a plan whose loss is understated by a number that was kept on the disk (`pld`).
 
         Such a number has a digest, and is near the continuous Gaussian's; within that, a damaged one could still
         understate δ by a ninth. What a ledger is charged is computed by the process that pays, once per plan.

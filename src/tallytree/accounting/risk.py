@@ -34,8 +34,7 @@ from typing import Any
 import numpy as np
 
 from tallytree.accounting import NoisePlan, Plan, pld
-from tallytree.accounting.amounts import float_up
-from tallytree.accounting.losses import Loss
+from tallytree.accounting.losses import Loss, float_up
 from tallytree.support.arrays import FloatArray
 
 FALSE_POSITIVE_RATES = (0.01, 0.05)

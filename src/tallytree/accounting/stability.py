@@ -31,9 +31,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import cast
 
-from tallytree.accounting.calibration import Grid, laplace_for
-from tallytree.accounting.enclosures import Enclosure, exp_minus, one_minus, over, times
-from tallytree.accounting.scales import MIN_SCALE, representable
+from tallytree.accounting.laws import Enclosure, exp_minus, one_minus, over, times
+from tallytree.accounting.scales import MIN_SCALE, Grid, laplace_for, representable
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.budget import Budget
 from tallytree.errors import BudgetExceeded

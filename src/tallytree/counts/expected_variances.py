@@ -13,7 +13,7 @@ import numpy as np
 
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Noise
-from tallytree.solvers.trees.variance import combined_variances, downward_variances, mean_family_variances
+from tallytree.solvers.trees.linear import combined_variances, downward_variances, mean_family_variances
 from tallytree.support.arrays import FloatArray, IntArray
 
 MAX_NODES = 2**23

@@ -25,10 +25,9 @@ from tallytree.counts.sparse_fit import NOTHING_MEASURED, NothingDropped, Sparse
 from tallytree.counts.top_down import MeasuredFamilies, TopDown, measured_families, measured_root
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Measures, Noise, Statistic
-from tallytree.solvers.trees.estimates import Estimates
+from tallytree.solvers.trees.linear import Combined, Estimates
 from tallytree.solvers.trees.shape import MAX_TREE_SUM
 from tallytree.solvers.trees.simplex import chebyshev_families
-from tallytree.solvers.trees.variance import Combined
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.validate import integer
 

@@ -7,7 +7,7 @@ every run: nothing is drawn.
 
 **Errors of listed nodes.** A node is listed if its own measurement is at least some number, given all other
 measurements: its noise is larger than noise is. Where that can matter, its interval is made from its own measurement
-and that number (`solvers.trees.listed_intervals`), which holds whatever the model of the data is. Where it cannot,
+and that number (`solvers.trees.listing`), which holds whatever the model of the data is. Where it cannot,
 because the node would be listed with nearly any measurement, the unbiased least-squares estimate of all measurements is
 nearer.
 """
@@ -24,11 +24,10 @@ import numpy as np
 
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel, combined, estimated, first_children
 from tallytree.counts.released_counts import ListedErrors
-from tallytree.solvers.trees.least_positive import least_positive
+from tallytree.solvers.trees.families import least_positive
 from tallytree.solvers.trees.listing import least_listed
-from tallytree.solvers.trees.null_share import recalibrated
 from tallytree.solvers.trees.sparse_posterior import MeasuredTree, Posterior, log_evidence, posterior
-from tallytree.solvers.trees.sparse_prior import LevelPrior, Occupancy, most_probable, prior_of
+from tallytree.solvers.trees.sparse_prior import LevelPrior, Occupancy, most_probable, prior_of, recalibrated
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 MAX_SHARE = 0.1

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.solvers.trees.estimates import Estimates, combined_estimates
+from tallytree.solvers.trees.linear import Combined, Estimates, combined_estimates, combined_variances
 from tallytree.solvers.trees.project import project
 from tallytree.solvers.trees.simplex import chebyshev_families
 from tallytree.solvers.trees.sparse_support import support
-from tallytree.solvers.trees.variance import Combined, combined_variances
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, offsets_of
 
 _NONE = np.empty(0, dtype=np.int64)

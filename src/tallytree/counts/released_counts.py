@@ -16,7 +16,7 @@ import numpy as np
 
 from tallytree.hierarchy import Tree
 from tallytree.solvers.laws import MOST_MOVED, learned_laws, posteriors
-from tallytree.solvers.trees.listed_intervals import listed_intervals, listing_bias
+from tallytree.solvers.trees.listing import listed_intervals, listing_bias
 from tallytree.support.arrays import FloatArray, IntArray, sum_by_key
 
 NODES_AT_ONCE = 4_000_000
@@ -80,7 +80,7 @@ class ListedErrors:
         return np.maximum(self.std_dev, 1e-9)
 
     def _intervals(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """See `solvers.trees.listed_intervals`."""
+        """See `solvers.trees.listing`."""
         ends = listed_intervals(self.unbiased, self._deviations, self.listed_from, alpha, laplace=self.laplace)
         return ends[0].astype(np.float64), ends[1].astype(np.float64)
 

@@ -18,8 +18,8 @@ from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Measures, Noise, Statistic
 from tallytree.kinds.mechanism import MOST_OF_GENERAL_SOLVERS
+from tallytree.solvers.trees.families import survivors
 from tallytree.solvers.trees.simplex import chebyshev_families, euclidean_families
-from tallytree.solvers.trees.thresholds import survivors
 from tallytree.support.arrays import IntArray, chunks, offsets_of
 from tallytree.support.validate import require_packages, text
 
@@ -123,7 +123,7 @@ class TopDown(GoesDown):
                 '"euclidean" (or "cvxpy-l2" or "cvxpy-linf", to compare with)'
             )
         if self.projection not in _PROJECTIONS:
-            from tallytree.solvers.papers.packages import PROJECTION_PACKAGES
+            from tallytree.solvers.papers.third_party import PROJECTION_PACKAGES
 
             require_packages("projection", repr(self.projection), PROJECTION_PACKAGES[self.projection], "papers")
         checked_sparsity(self.sparsity)
@@ -190,6 +190,6 @@ def _family_projection(name: Projection) -> FamilyProjection:
     """The function that a name stands for."""
     if name in _PROJECTIONS:
         return _PROJECTIONS[name]
-    from tallytree.solvers.papers.simplex_programs import chebyshev_mip_families, euclidean_rounded_families
+    from tallytree.solvers.papers.simplex_programs import by_family, chebyshev_mip, euclidean_rounded
 
-    return chebyshev_mip_families if name == "cvxpy-linf" else euclidean_rounded_families
+    return partial(by_family, chebyshev_mip if name == "cvxpy-linf" else euclidean_rounded)

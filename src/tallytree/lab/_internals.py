@@ -11,8 +11,8 @@ from tallytree.accounting import (
     StabilityPlan,
     StableLevel,
     epsilon_from_rho,
-    kept_values,
     plan_noise,
+    pld,
 )
 from tallytree.accounting.scales import representable
 from tallytree.accounting.sensitivity import level_sensitivities, sensitivity
@@ -62,7 +62,7 @@ from tallytree.run.release_keys import ReleaseKeys
 from tallytree.run.signature import takes
 from tallytree.solvers.papers.cost_table import root_table
 from tallytree.solvers.papers.nearest_in_l1 import Method, nearest_in_l1
-from tallytree.solvers.papers.packages import PROJECTION_PACKAGES, SOLVER_PACKAGES
+from tallytree.solvers.papers.third_party import PROJECTION_PACKAGES, SOLVER_PACKAGES
 from tallytree.solvers.trees import project, simplex
 from tallytree.support import spill_folders, stages
 from tallytree.support.whole_files import write_whole
@@ -128,7 +128,6 @@ __all__ = [
     "entropy",
     "epsilon_from_rho",
     "export",
-    "kept_values",
     "level_sensitivities",
     "make_secret",
     "nearest_in_l1",
@@ -139,6 +138,7 @@ __all__ = [
     "plan_group_sizes",
     "plan_noise",
     "plan_tables",
+    "pld",
     "png",
     "project",
     "rehearsal",

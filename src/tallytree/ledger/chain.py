@@ -22,7 +22,30 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tallytree.ledger.sqlite_errors import altered
+
+def damaged(path: Path) -> ValueError:
+    """What to raise for a file that is damaged, or is not a ledger."""
+    return ValueError(
+        f"ledger: {str(path)!r} is not a tallytree ledger, or a damaged one; give the path of one, or restore it from "
+        "a copy that has all releases"
+    )
+
+
+def altered(path: Path, what: str) -> ValueError:
+    """What to raise for a ledger whose content does not agree with itself."""
+    return ValueError(
+        f"ledger: {str(path)!r} was changed, or is damaged: {what}; restore it from a copy that has all releases"
+    )
+
+
+def lacking(path: Path, number: int) -> ValueError:
+    """What to raise for a ledger without an event that this process has verified."""
+    return altered(
+        path,
+        f"event {number}, which this process has verified, is no longer in it, as in an older copy (only a new process "
+        "takes it as it is; reduce its limits first by what was spent since)",
+    )
+
 
 Facts = Mapping[str, Any]
 """What an event says, by name; `event` is its kind."""

@@ -5,6 +5,14 @@ taking SQLite's write lock (`BEGIN IMMEDIATE`). The journal is a rollback journa
 release writes once, a log needs shared memory that network file systems lack, and a log keeps entries in a second file
 that a copy of the first one lacks. With a rollback journal `synchronous=EXTRA` is needed: with FULL, a power cut just
 after a commit can bring the journal back and undo it.
+
+**What a ledger file is**: exactly the tables and triggers of `schema.sql`.
+
+**Forks.** A fork waits until no other thread uses SQLite, or its child uses no ledger. A child made by fork has
+SQLite's mutexes and its list of file locks as they were at that moment. A mutex that another thread had is never given
+back there, and a lock that it had seems to be the child's own. So a fork waits for the threads that are in a ledger
+operation, and no other begins one meanwhile. It does not wait for ever: a thread may wait itself, for another process
+or for what the forking thread holds. The child is refused all ledgers then.
 """
 
 from __future__ import annotations
@@ -13,18 +21,163 @@ import os
 import re
 import sqlite3
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from tallytree.ledger.chain import BEFORE_ALL, append
-from tallytree.ledger.forks import apart_from_forks
-from tallytree.ledger.schema import check_tables, create_tables
-from tallytree.ledger.sqlite_errors import translated
-from tallytree.support.locked_folders import is_locked, locked
+from tallytree.ledger.chain import BEFORE_ALL, append, damaged
+from tallytree.support.spill_folders import is_locked, locked
 from tallytree.support.whole_files import flush
+
+PATIENCE = 5.0
+"""How many seconds a fork waits for other threads, and they for it."""
+
+
+class _Gate:
+    """Which threads are in SQLite, and which ones fork.
+
+    Attributes:
+        changed: held while these are read or changed.
+        inside: by thread, how many times it is in SQLite.
+        forking: the threads that fork.
+        unsafe: whether this process was made by fork while a thread was in SQLite.
+    """
+
+    def __init__(self, *, unsafe: bool = False) -> None:
+        self.changed = threading.Condition()
+        self.inside: Counter[int] = Counter()
+        self.forking: set[int] = set()
+        self.unsafe = unsafe
+
+    def before_fork(self) -> None:
+        """Wait for other threads, unless this one is in SQLite itself: its child is refused all ledgers anyway."""
+        with self.changed:
+            self.forking.add(threading.get_ident())
+            if threading.get_ident() not in self.inside:
+                self.changed.wait_for(lambda: not self.inside, PATIENCE)
+
+    def after_fork(self) -> None:
+        """Let others go on, in the parent."""
+        with self.changed:
+            self.forking.discard(threading.get_ident())
+            self.changed.notify_all()
+
+
+_gate = _Gate()
+
+
+@contextmanager
+def apart_from_forks(path: Path) -> Iterator[None]:
+    """The use of SQLite by this thread, during which no other thread forks, or only one whose child is refused.
+
+    Raises:
+        OSError: this process was made by fork while SQLite was in use; `path` names the ledger in the message.
+    """
+    gate, me = _gate, threading.get_ident()
+    if gate.unsafe:
+        raise OSError(
+            f"ledger: {str(path)!r} cannot be used in this process, which was made by fork while a ledger was in use; "
+            "start processes by spawn, or before the ledger is used"
+        )
+    with gate.changed:
+        if me not in gate.inside:
+            gate.changed.wait_for(lambda: not gate.forking, PATIENCE)
+        gate.inside[me] += 1
+    try:
+        yield
+    finally:
+        if gate is _gate:  # else this is a child, made meanwhile
+            with gate.changed:
+                gate.inside[me] -= 1
+                if not gate.inside[me]:
+                    del gate.inside[me]
+                gate.changed.notify_all()
+
+
+def _in_child() -> None:
+    """Begin anew: no other thread is here, and no lock of theirs is given back."""
+    global _gate
+    _gate = _Gate(unsafe=_gate.unsafe or bool(_gate.inside))
+
+
+os.register_at_fork(
+    before=lambda: _gate.before_fork(), after_in_parent=lambda: _gate.after_fork(), after_in_child=_in_child
+)
+
+
+APPLICATION_ID = 0x54546C67
+FORMAT_VERSION = 2
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables and triggers of a ledger, within a transaction that the caller has begun."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+    for statement in _statements():
+        connection.execute(statement)
+
+
+def check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file that is not a ledger, has other tables, or comes from another version.
+
+    Raises:
+        ValueError: it is one of these; `path` names it in the message.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION_ID:
+        raise ValueError(f"ledger: {str(path)!r} is not a tallytree ledger; give the path of one")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"ledger: {str(path)!r} has format version {version}; this tallytree reads {FORMAT_VERSION}; read it with "
+            "the version that wrote it, and set the limits of a new ledger to what is left"
+        )
+    if _tables(connection) != expected_tables():
+        raise damaged(path)
+
+
+def check_pages(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file in which SQLite's own structure is damaged; its time grows with the file.
+
+    Raises:
+        ValueError: it is; `path` names it in the message.
+    """
+    if connection.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
+        raise damaged(path)
+
+
+@cache
+def expected_tables() -> dict[str, str]:
+    """The definitions of the tables and triggers, by name."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for statement in _statements():
+            connection.execute(statement)
+        return _tables(connection)
+
+
+@cache
+def _statements() -> tuple[str, ...]:
+    """The statements of the file of definitions, one by one: a script would commit the transaction that it runs in."""
+    text = resources.files("tallytree.ledger").joinpath("schema.sql").read_text(encoding="utf-8")
+    found, statement = [], ""
+    for line in text.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            found.append(statement)
+            statement = ""
+    return tuple(found)
+
+
+def _tables(connection: sqlite3.Connection) -> dict[str, str]:
+    """The definitions of tables and triggers by name, without those of SQLite itself."""
+    return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
+
 
 FileIdentity = tuple[int, int]
 """A file's device and inode, which stay as they are while SQLite writes to it."""
@@ -36,6 +189,33 @@ _BLANK = "ledger"
 
 _MOMENT = 2.0
 """How many seconds another process may take to remove that file, when the ledger has its name."""
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors as built-in exceptions that name the file, chosen by SQLite's primary error code."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's messages quote damaged text
+        name = str(path)
+        match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                refusal: Exception = TimeoutError(
+                    f"ledger: {name!r} is locked by another process; try again when that is done"
+                )
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+                refusal = PermissionError(f"ledger: {name!r} cannot be written to; a release has to be recorded in it")
+            case sqlite3.SQLITE_CANTOPEN:
+                refusal = PermissionError(
+                    f"ledger: {name!r} cannot be opened; it and its folder have to be readable and writable"
+                )
+            case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
+                refusal = OSError(f"ledger: {name!r} could not be written ({error}); is the disk full?")
+            case sqlite3.SQLITE_NOMEM:
+                refusal = MemoryError(f"ledger: {name!r} needs more memory than there is")
+            case _:
+                refusal = damaged(path)
+        raise refusal from error
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tallytree.accounting.spending import Approval, Entry, Loss, Posting
 from tallytree.budget import Budget
 from tallytree.kinds.terms import Neighboring, ProtectedUnit, Unit
 from tallytree.ledger.chain import Facts, encoded
-from tallytree.ledger.dataset_names import checked_name, checked_run
+from tallytree.ledger.names import checked_name, checked_run
 
 MOST_DIGITS = 4_300
 """Of the numerator and of the denominator of an amount; Python reads and writes no more by default."""

@@ -6,11 +6,15 @@ the same people.
 
 `tallytree.accounting.spending` says what is added up and how a limit counts it; `database` says why the sum holds
 where several processes write.
+
+`Account` is the entry of one release: checked, then recorded, then finished.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
@@ -23,12 +27,20 @@ from tallytree.budget import Budget
 from tallytree.errors import MAY_BE_SPENT, SPENT
 from tallytree.kinds.terms import ProtectedUnit, neighboring_relation
 from tallytree.ledger.books import Books, OpenBooks, known_dataset
-from tallytree.ledger.database import FileIdentity, blank_ledger, file_identity, make_ledger, remove_leftovers
-from tallytree.ledger.dataset_names import checked_name, checked_run
+from tallytree.ledger.database import blank_ledger, file_identity, make_ledger, remove_leftovers
 from tallytree.ledger.events import amounts, event_text
-from tallytree.ledger.limit_events import LimitAsked, strict_text
-from tallytree.ledger.release_events import EntryPlace, Recorded, Tried, recorded_posting, tried_posting
-from tallytree.ledger.runs import KeyedDigest, OnChanged
+from tallytree.ledger.names import checked_name, checked_run, near_names
+from tallytree.ledger.new_events import (
+    EntryPlace,
+    KeyedDigest,
+    LimitAsked,
+    OnChanged,
+    Recorded,
+    Tried,
+    recorded_posting,
+    strict_text,
+    tried_posting,
+)
 from tallytree.ledger.verified import forget_ledger, listed_books, opened_books
 from tallytree.support.markup import html_table
 from tallytree.support.validate import choice, integer, path_text, safe_text
@@ -142,13 +154,13 @@ class Ledger:
         What this process has verified before is not read again (`tallytree.ledger.verified`).
         """
         with opened_books(self.path, self.timeout, "BEGIN") as books:
-            return tuple(books.datasets[name] for name in sorted(books.datasets))
+            return tuple(books.running.datasets[name] for name in sorted(books.running.datasets))
 
     def standing(self, dataset: str) -> Standing:
         """Where one data set stands: its terms, limits and sums; see `standings`. Raises as `dataset` does."""
         name = checked_name(dataset)
         with opened_books(self.path, self.timeout, "BEGIN") as books:
-            return known_dataset(books.datasets, name, self.path)
+            return known_dataset(books.running.datasets, name, self.path)
 
     def last_of_run(self, dataset: str, run: str) -> Entry | None:
         """The last entry of a run; None without one. Raises as `contents` does."""
@@ -167,7 +179,7 @@ class Ledger:
     def strict(self) -> bool:
         """Whether releases of data sets without a limit are refused; raises as `contents` does."""
         with opened_books(self.path, self.timeout, "BEGIN") as books:
-            return books.strict
+            return books.running.strict
 
     @property
     def head(self) -> str:
@@ -177,7 +189,7 @@ class Ledger:
         `contents` does.
         """
         with opened_books(self.path, self.timeout, "BEGIN") as books:
-            return books.last.digest
+            return books.running.head.digest
 
     # --- Writing ---
 
@@ -272,7 +284,7 @@ class Ledger:
                 return Tried(Ledger(blank).check(posting, on_changed=on_changed), None)
         with opened_books(self.path, self.timeout, "BEGIN IMMEDIATE") as books:
             known, events = tried_posting(books, posting, self.path, on_changed)
-            place = EntryPlace(self.identity(), books.last)
+            place = EntryPlace(file_identity(self.path), books.running.head)
             books.try_to_write(events)
             return Tried(known, place)
 
@@ -324,7 +336,7 @@ class Ledger:
 
     def _check_place(self, books: OpenBooks, into: EntryPlace | None) -> None:
         """Refuse a file that is not the one in which the release was tried, or that lacks its last event."""
-        if into is not None and not (self.identity() == into.file and books.has(into.last)):
+        if into is not None and not (file_identity(self.path) == into.file and books.has(into.last)):
             raise ValueError(
                 f"ledger: {str(self.path)!r} is not the file that was checked before the records were read; put it "
                 "back, and run the release again"
@@ -337,16 +349,12 @@ class Ledger:
         try:
             with opened_books(self.path, self.timeout, "BEGIN") as books:
                 if (
-                    books.last_number >= recorded.number
+                    books.running.last_number >= recorded.number
                     and books.entry(recorded.number).release_id == recorded.release_id
                 ):
                     error.add_note(f"{SPENT} {entry}; {again}")
         except (OSError, ValueError, MemoryError) as unread:
             error.add_note(f"{MAY_BE_SPENT} {entry}: {unread}; look with `tallytree ledger` before another attempt")
-
-    def identity(self) -> FileIdentity | None:
-        """Which file is there now; None if there is none."""
-        return file_identity(self.path)
 
     def finish(self, number: int, *, shown_once: bool = False) -> None:
         """Note that a recorded release is complete, before it is shown; it makes no difference to what is spent.
@@ -374,3 +382,86 @@ class Ledger:
 
 def _first_event(*, strict: bool) -> bytes:
     return event_text("ledger", strict=strict, made_from_format=None)
+
+
+logger = logging.getLogger(__name__)
+
+
+class Account:
+    """The entry of a planned release in a ledger: checked, then recorded, then finished."""
+
+    def __init__(
+        self, ledger: Ledger, posting: Posting, on_changed: OnChanged = "error", *, bound_is_assumed: bool = False
+    ) -> None:
+        choice(on_changed, "on_changed", get_args(OnChanged))
+        self.ledger = ledger
+        self.posting = posting
+        self.on_changed: OnChanged = on_changed
+        self.bound_is_assumed = bound_is_assumed
+        self.recorded: Recorded | None = None
+        self._checked: EntryPlace | None = None
+        self._warned = False
+        self._repeatable = False
+
+    def check(self) -> Standing:
+        """See `Ledger.check`; nothing is recorded. Warns of a new data set where one of nearly its name is known."""
+        self.recorded = None
+        tried = self.ledger.tried(self.posting, on_changed=self.on_changed)
+        found, self._checked = tried.standing, tried.place
+        if not (self._warned or found.sums.number or found.limits):
+            self._warn_of_a_similar_name()
+        self._warn_of_a_smaller_bound(found)
+        return found
+
+    def _warn_of_a_smaller_bound(self, found: Standing) -> None:
+        """Warn where fewer records of a person are assumed than an earlier release of the same statistic had."""
+        most = found.most_bounds.get(self.posting.statistic, 0)
+        mine = self.posting.max_contributions
+        if self._warned or not self.bound_is_assumed or mine >= most:
+            return
+        self._warned = True
+        warnings.warn(
+            f"max_contributions: {mine} is assumed, but an earlier release of {self.posting.statistic} of the data set "
+            f"{self.posting.dataset!r} had {most}; what is spent in all holds only for people with at most {mine} "
+            "records. If people have more, give their number",
+            stacklevel=2,
+        )
+
+    def _warn_of_a_similar_name(self) -> None:
+        """Warn where a known name is similar: a mistyped name starts with nothing spent, and with no limit."""
+        known = self.ledger.standings() if self.ledger.path.exists() else ()
+        limited = near_names(self.posting.dataset, [each.name for each in known if each.limits])
+        near = " or ".join(map(repr, limited or near_names(self.posting.dataset, [each.name for each in known])))
+        if near:
+            self._warned = True
+            warnings.warn(
+                f"dataset: {self.posting.dataset!r} is new in the ledger {self.ledger.path.name!r}, so nothing of it "
+                f"is spent and it has no limit; if {near} is meant, give that name",
+                stacklevel=2,
+            )
+
+    def record(self, statistics: KeyedDigest | None = None, inputs: KeyedDigest | None = None) -> Recorded:
+        """See `Ledger.record`; no noise may be drawn unless this has returned."""
+        self._repeatable = statistics is not None
+        self.recorded = self.ledger.record(
+            self.posting, into=self._checked, statistics=statistics, inputs=inputs, on_changed=self.on_changed
+        )
+        return self.recorded
+
+    def finish_repeatable(self) -> None:
+        """Finish the entry of a release that can be repeated, before anybody sees the release.
+
+        Raises:
+            ValueError, OSError: see `Ledger.finish`; the release must not be shown then.
+        """
+        if self.recorded is not None and self._repeatable:
+            self.ledger.finish(self.recorded.number, shown_once=self.on_changed == "charge")
+
+    def finish(self) -> None:
+        """Note that any other release was handed over; where that fails, it stays recorded as started, and is spent."""
+        if self.recorded is None or self._repeatable:
+            return
+        try:
+            self.ledger.finish(self.recorded.number)
+        except (OSError, ValueError) as error:
+            logger.warning("the release stays in the ledger as started, which changes nothing else: %s", error)

@@ -35,12 +35,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tallytree.ledger.books import Books, OpenBooks
-from tallytree.ledger.chain import BEFORE_ALL, Head, read_digest, read_head, read_links
-from tallytree.ledger.database import transaction
-from tallytree.ledger.running import Running
-from tallytree.ledger.schema import check_pages
-from tallytree.ledger.sqlite_errors import lacking
+from tallytree.ledger.books import Books, OpenBooks, Running
+from tallytree.ledger.chain import BEFORE_ALL, Head, lacking, read_digest, read_head, read_links
+from tallytree.ledger.database import check_pages, transaction
 
 CHUNK = 10_000
 """How many events are read in one transaction."""

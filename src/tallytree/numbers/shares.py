@@ -1,7 +1,7 @@
 """`Release.share`: what share of the records of an area, or of a cell, is in each of its parts, with errors.
 
 A number and the number that it is a part of err together. Their covariance is that of the least-squares estimate of all
-measurements (`solvers.tables.nested`; `FittedTree.parts`), or it comes from replicates; see `fieller.py`.
+measurements (`solvers.tables.variance`; `FittedTree.parts`), or it comes from replicates; see `fieller.py`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from tallytree.release.statement import own_mechanism
 from tallytree.release.view.areas import SummedAreas
 from tallytree.release.view.layouts import exact_level_of
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.solvers.tables.nested import nested_covariances
-from tallytree.solvers.tables.variance import std_devs
+from tallytree.solvers.tables.variance import nested_covariances, std_devs
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.support.methods import method_of_release
 from tallytree.support.validate import integer, safe_text

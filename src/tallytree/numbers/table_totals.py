@@ -22,7 +22,7 @@ from tallytree.solvers.tables.linear import NoisyTable, linear_estimate
 from tallytree.solvers.tables.marginals import Marginal
 from tallytree.solvers.tables.sums import AT_ONCE, sum_variances
 from tallytree.sources.locate import locate
-from tallytree.sources.schemas import column_names
+from tallytree.sources.reading import column_names
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree.support.validate import safe_text, text
 from tallytree.tables import TableLayout

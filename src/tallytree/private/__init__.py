@@ -6,7 +6,6 @@ contracts in `pyproject.toml` check both.
 """
 
 from tallytree.private.band_work import BandInputs, BandPlace, BandWork, HasBandPlace, OneByOne, PlanBelow, as_it_is
-from tallytree.private.core_dumps import core_dumps_disabled
 from tallytree.private.engines import (
     ENGINES,
     CountGroups,
@@ -24,18 +23,20 @@ from tallytree.private.engines import (
 from tallytree.private.engines.spark import names_no_file
 from tallytree.private.measurer import Measurer, MeasuringPlan, TrueStatistics
 from tallytree.private.noise import discrete, discrete_gaussian, discrete_laplace, entropy
-from tallytree.private.noise.noise_source import KeyedNoise, NoiseSource, OpenDPNoise
+from tallytree.private.noise.discrete import KeyedNoise, NoiseSource, OpenDPNoise
 from tallytree.private.noise.secret import new_secret, read_secret
 from tallytree.private.tabulate.contribution_bound import KEY_BYTES, ContributionBound
-from tallytree.private.tabulate.counts_in_files import CountsInFiles, ancestor_runs, ancestors
 from tallytree.private.tabulate.defects import Defects
-from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups, LeafHouseholds
-from tallytree.private.tabulate.sizes_in_files import SizesInFiles
-from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
-from tallytree.private.tabulate.true_counts import TrueCounts
-from tallytree.private.tabulate.true_households import TrueHouseholds, TrueRanks
-from tallytree.private.tabulate.true_sizes import TrueSizes
-from tallytree.private.tabulate.true_tables import TrueTables
+from tallytree.private.tabulate.leaf_statistics import (
+    LeafCounts,
+    LeafGroups,
+    LeafHouseholds,
+    TrueContributions,
+    digest_with,
+)
+from tallytree.private.tabulate.true_counts import CountsInFiles, TrueCounts, ancestor_runs, ancestors
+from tallytree.private.tabulate.true_sizes import SizesInFiles, TrueSizes
+from tallytree.private.tabulate.true_tables import TrueHouseholds, TrueRanks, TrueTables
 
 __all__ = [
     "ENGINES",
@@ -78,7 +79,6 @@ __all__ = [
     "ancestor_runs",
     "ancestors",
     "as_it_is",
-    "core_dumps_disabled",
     "digest_with",
     "discrete",
     "discrete_gaussian",

@@ -15,18 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol, get_args, runtime_checkable
 
 from tallytree.kinds.measurements import Measurement, Measures, Noise, Statistic
-from tallytree.private.measurer import Measurer, MeasuringPlan, PlannedStable, TrueStatistics
-from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.measurer import Measurer, MeasuringPlan, PlannedStable, PlannedStatistic, TrueStatistics
+from tallytree.private.noise.discrete import NoiseSource
 from tallytree.trees.bands import Band, Cut
-
-
-@dataclass(frozen=True)
-class PlannedCells:
-    """How one statistic of a level is measured; see `tallytree.private.measurer.PlannedStatistic`."""
-
-    level: str
-    statistic: Statistic
-    noise: Noise
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class PlanBelow:
         cells: by level and statistic.
     """
 
-    cells: Mapping[tuple[str, str], PlannedCells]
+    cells: Mapping[tuple[str, str], PlannedStatistic]
 
     @classmethod
     def of(cls, plan: MeasuringPlan, cut: Cut) -> PlanBelow:
@@ -47,10 +38,10 @@ class PlanBelow:
             for statistic in get_args(Statistic):
                 planned = plan.planned(level, statistic)
                 if planned is not None:
-                    cells[level, str(statistic)] = PlannedCells(planned.level, planned.statistic, planned.noise)
+                    cells[level, str(statistic)] = planned
         return cls(cells)
 
-    def planned(self, level: str, statistic: str) -> PlannedCells | None:
+    def planned(self, level: str, statistic: str) -> PlannedStatistic | None:
         """See `MeasuringPlan`."""
         return self.cells.get((level, statistic))
 

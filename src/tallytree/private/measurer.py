@@ -12,7 +12,7 @@ import numpy as np
 
 from tallytree.errors import BudgetExceeded
 from tallytree.kinds.measurements import Measurement, Noise, Statistic
-from tallytree.private.noise.noise_source import NoiseSource
+from tallytree.private.noise.discrete import NoiseSource
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL
 from tallytree.support import stages
 from tallytree.support.arrays import IntArray

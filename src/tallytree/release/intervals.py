@@ -26,7 +26,7 @@ from tallytree.kinds.columns import (
 )
 from tallytree.kinds.registry import kind_of
 from tallytree.release.statement import own_mechanism
-from tallytree.solvers.trees.listed_intervals import listed_intervals
+from tallytree.solvers.trees.listing import listed_intervals
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.support.validate import safe_text
 

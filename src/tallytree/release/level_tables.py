@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tallytree.hierarchy import Levels
-from tallytree.sources.text_columns import is_text_type
+from tallytree.sources.column_types import is_text_type
 from tallytree.support.arrays import IntArray
 from tallytree.support.spill_folders import KeptFolder
 

@@ -72,9 +72,9 @@ from tallytree.release.notebook_view import release_html
 from tallytree.release.quality import STANDARD, QualityThresholds, with_quality
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree, write_tree
+from tallytree.support.machine import side_by_side
 from tallytree.support.methods import registered_method
 from tallytree.support.stages import stage
-from tallytree.support.threads import side_by_side
 from tallytree.support.validate import path_text, text
 from tallytree.support.whole_files import flush
 

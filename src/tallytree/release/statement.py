@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from tallytree.accounting import LevelPlan, Plan, StableLevel
-from tallytree.accounting.amounts import float_up, shown_up
+from tallytree.accounting.losses import float_up, shown_up
 from tallytree.budget import Budget
 from tallytree.kinds.foreign import code_of, is_foreign
 from tallytree.kinds.registry import kind_of

@@ -89,7 +89,7 @@ from tallytree.run.options import SharedArguments
 from tallytree.run.people import MeasuredContributions, PublishedContributions, measured_contributions
 from tallytree.run.planned import LEAST, CountsPeople, Planned
 from tallytree.run.workspace import Workspace
-from tallytree.sources.data_frames import is_frame
+from tallytree.sources.libraries import is_frame
 
 A = TypeVar("A", bound=SharedArguments)
 P = TypeVar("P", bound=Planned[Any, Any])

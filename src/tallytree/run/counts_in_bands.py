@@ -44,7 +44,7 @@ from tallytree.run.planning import warn_beyond_machine, warn_caller
 from tallytree.run.workspace import Taken, Workspace, not_taken, require_fits
 from tallytree.support.arrays import IntArray
 from tallytree.support.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files
-from tallytree.support.memory import enough_memory, memory_bytes
+from tallytree.support.machine import enough_memory, memory_bytes
 from tallytree.trees.bands import Band, Cut, all_leaves_below, chosen_cut
 
 LEAF_BYTES = 64

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tallytree.private import Defects, FindDefects, Local, core_dumps_disabled
+from tallytree.private import Defects, FindDefects, Local
 from tallytree.release import require_writable
 from tallytree.release.manifest import MANIFEST
 from tallytree.run.planned import Planned
 from tallytree.run.planned_contributions import PlannedContributions
+from tallytree.support.spill_folders import core_dumps_disabled
 from tallytree.support.validate import path_text
 from tallytree.support.whole_files import write_whole
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from tallytree.accounting import NoisePlan
 from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.ledger import KeyedDigest
-from tallytree.private import KeyedNoise, NoiseSource, OpenDPNoise, core_dumps_disabled, one_release
+from tallytree.private import KeyedNoise, NoiseSource, OpenDPNoise, one_release
 from tallytree.release import Release
 from tallytree.release.described import described_statement
 from tallytree.release.risk_statement import public_total, weak_protection
@@ -37,8 +37,8 @@ from tallytree.run.planned import Planned, Reconciled, with_facts
 from tallytree.run.planning import opened
 from tallytree.run.release_keys import ReleaseKeys, inputs_digest, release_key
 from tallytree.run.workspace import workspace
-from tallytree.support.progress import level_progress, run_progress
-from tallytree.support.stages import stage
+from tallytree.support.spill_folders import core_dumps_disabled
+from tallytree.support.stages import level_progress, run_progress, stage
 from tallytree.trees.bands import ForcedCut
 
 A = TypeVar("A", bound=SharedArguments)

@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 
 from tallytree.accounting import NoisePlan
-from tallytree.accounting.amounts import shown_up
+from tallytree.accounting.losses import shown_up
 from tallytree.accounting.sensitivity import effective_quantity
 from tallytree.budget import Budget, BudgetSplit
 from tallytree.engines import Engine

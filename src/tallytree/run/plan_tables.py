@@ -26,8 +26,8 @@ from tallytree.run.planning import account, chosen_engine, noise_plan, std_dev_a
 from tallytree.run.workspace import require_fits
 from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.locate import locate
+from tallytree.sources.reading import column_names
 from tallytree.sources.same_tables import refuse_private
-from tallytree.sources.schemas import column_names
 from tallytree.support.validate import safe_text
 from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
 from tallytree.tables.choosing import follows, helpful_tables, shares_for

@@ -33,7 +33,7 @@ from tallytree.run.people import (
 )
 from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace
-from tallytree.support.memory import described_bytes
+from tallytree.support.machine import described_bytes
 from tallytree.tables import LeastSquares, PublicTotals, TableLayout, TablesMechanism
 
 logger = logging.getLogger(__name__)

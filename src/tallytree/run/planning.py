@@ -25,7 +25,7 @@ from tallytree.ledger import Account, Ledger
 from tallytree.private import read_secret
 from tallytree.run.options import SharedArguments
 from tallytree.run.workspace import limited
-from tallytree.support.memory import described_bytes, machine_bytes
+from tallytree.support.machine import described_bytes, machine_bytes
 from tallytree.support.validate import safe_text
 
 AutoSplit = Callable[[Mapping[str, float], bool], BudgetSplit]

@@ -60,7 +60,7 @@ from tallytree.ledger import KeyedDigest
 from tallytree.private import entropy, read_secret
 from tallytree.product import Product
 from tallytree.release.stored_tree import described_tree
-from tallytree.sources.stamps import stamps_of
+from tallytree.sources.same_tables import stamps_of
 
 InputsSince = Literal["same", "changed", "not known"]
 """What is known of the inputs of a finished run: their files have the same sizes and times, or not; or nothing is."""

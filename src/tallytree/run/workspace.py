@@ -12,7 +12,7 @@ from typing import Any
 from tallytree.engines import Engine, Local
 from tallytree.kinds.measurements import Measurement
 from tallytree.private import BandPlace, HasBandPlace, OneByOne
-from tallytree.support.memory import enough_memory, memory_bytes
+from tallytree.support.machine import enough_memory, memory_bytes
 from tallytree.support.spill_folders import KeptFolder, spill_folder
 from tallytree.trees.bands import ForcedCut
 

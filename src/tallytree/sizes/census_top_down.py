@@ -18,7 +18,7 @@ from tallytree.sizes.noisy import NoisyLevel, children_offsets, level_weights, m
 from tallytree.solvers.sizes import margins
 from tallytree.solvers.trees import project as tree
 from tallytree.solvers.trees import simplex
-from tallytree.solvers.trees.remainders import round_families
+from tallytree.solvers.trees.families import round_families
 from tallytree.support.arrays import IntArray, offsets_of
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from tallytree.kinds.measurements import Measurement, Statistic
 from tallytree.solvers.sizes import isotonic
-from tallytree.solvers.sizes.isotonic import Norm, RowRuns
-from tallytree.solvers.sizes.isotonic_stream import RunStream
+from tallytree.solvers.sizes.isotonic import Norm, RowRuns, RunStream
 from tallytree.solvers.sizes.matching import NodeRuns
 from tallytree.solvers.trees import simplex
 from tallytree.support.arrays import IntArray, offsets_of

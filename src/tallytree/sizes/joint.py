@@ -18,8 +18,7 @@ from tallytree.sizes.mechanism import Measurers, ReleasedSizes, SizesDomain, Siz
 from tallytree.sizes.noisy import measure_level, tails_of_every_size
 from tallytree.solvers.sizes import joint_families as joint
 from tallytree.solvers.sizes.joint_downward import Tails
-from tallytree.solvers.sizes.joint_rates import RawSums
-from tallytree.solvers.sizes.joint_upward import Estimate, SizeModel
+from tallytree.solvers.sizes.joint_rates import Estimate, RawSums, SizeModel
 from tallytree.solvers.sizes.rates import DISPERSIONS
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.validate import safe_text

@@ -30,7 +30,7 @@ from tallytree.sizes.noisy import CELLS_AT_ONCE
 from tallytree.solvers.sizes.isotonic import Norm
 from tallytree.solvers.sizes.matching import NodeRuns, rounded_sizes
 from tallytree.support.arrays import IntArray, NumberArray, chunks
-from tallytree.support.threads import side_by_side
+from tallytree.support.machine import side_by_side
 from tallytree.support.validate import safe_text, text
 from tallytree.trees.bands import Band, Cut
 

@@ -16,9 +16,13 @@ from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain
 from tallytree.sizes.nearest_consistent import leaves_of_forest, region_parents, released, released_level, size_forest
 from tallytree.sizes.noisy import NoisyLevel, tails_of_every_size
 from tallytree.solvers.papers import cost_table
-from tallytree.solvers.papers.constraint_program import tree_constraint_program
-from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip
-from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
+from tallytree.solvers.papers.tree_programs import (
+    tails_mip,
+    tails_relaxed,
+    tree_constraint_program,
+    tree_mip,
+    tree_relaxed,
+)
 from tallytree.support.arrays import IntArray
 
 

@@ -30,7 +30,7 @@ def check_options(solver: str, known: Sequence[str], time_limit: float, delta: i
                 "out"
             )
         integer(delta, "delta", least=1)
-    from tallytree.solvers.papers.packages import SOLVER_PACKAGES
+    from tallytree.solvers.papers.third_party import SOLVER_PACKAGES
 
     require_packages("solver", repr(solver), SOLVER_PACKAGES.get(solver, ()), "papers")
 

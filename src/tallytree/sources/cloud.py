@@ -21,7 +21,7 @@ import pyarrow.fs
 from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, scheme_of
 from tallytree.sources.failures import NowhereError, SourceError, Withheld
-from tallytree.sources.formats import FileFormat, is_data
+from tallytree.sources.local_files import FileFormat, is_data
 from tallytree.sources.partitions import path_in_messages
 from tallytree.support.validate import missing
 

@@ -1,4 +1,4 @@
-"""A table or a view of a DuckDB file: opened read-only, of some columns, in batches.
+"""DuckDB files: a table or a view, opened read-only and read in batches; and files that are written in slices.
 
 Whoever made the file wrote the queries of its views. So a view reads other files only where the caller allows it.
 """
@@ -6,7 +6,7 @@ Whoever made the file wrote the queries of its views. So a view reads other file
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tallytree.sources.failures import SourceError, Withheld
 from tallytree.sources.kinds import DuckDB
-from tallytree.sources.scans import BATCH_ROWS, Batches, Scan
+from tallytree.sources.scans import BATCH_ROWS, Batches, Scan, quoted
 from tallytree.support.spill_folders import spill_folder
 
 SETTINGS = {
@@ -38,19 +38,12 @@ class DuckDBScan(Scan):
     Attributes:
         given: the file, and the table as the caller names it.
         name: in SQL.
-        types: all of its columns.
         spill_place: see `Scan.spilling_to`.
     """
 
     given: DuckDB
     name: str
-    types: pa.Schema
     spill_place: str | None = None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """See `Scan`."""
-        return self.types
 
     def spilling_to(self, place: str | None) -> DuckDBScan:
         """See `Scan`."""
@@ -108,7 +101,7 @@ def scan_of_duckdb(given: DuckDB, argument: str) -> DuckDBScan:
             schema, problem = None, f"{path!r} has no table or view {given.table!r} that can be read; name another"
     if schema is None:
         raise ValueError(f"{argument}: {problem}")
-    return DuckDBScan(given, name, schema)
+    return DuckDBScan(schema, given, name)
 
 
 def _outside(given: DuckDB) -> str:
@@ -124,11 +117,6 @@ def table_name(table: str) -> str:
     """A table's name with its schema, each part quoted; "main" is the schema that is meant where none is given."""
     schema, _, name = table.rpartition(".")
     return f"{quoted(schema or 'main')}.{quoted(name)}"
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
@@ -151,3 +139,59 @@ def _opened(given: DuckDB, argument: str, **settings: str) -> Iterator[Any]:
             yield connection
         return
     raise ValueError(f"{argument}: {path!r} {problem}")
+
+
+@dataclass(frozen=True)
+class DatabaseTable:
+    """A table to write.
+
+    Attributes:
+        name: of the table.
+        schema: its columns, of which no two have the same name but for capitals.
+        comment: what it holds.
+        comments: what each column means.
+        slices: its rows.
+    """
+
+    name: str
+    schema: pa.Schema
+    comment: str
+    comments: Sequence[str]
+    slices: Iterable[pa.Table]
+
+
+def write_database(path: Path, tables: Iterable[DatabaseTable]) -> None:
+    """Make a DuckDB database with these tables, each with its comments.
+
+    Args:
+        path: of the file; it must not exist.
+        tables: what to write; slice by slice, so that memory holds one slice.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        _write(path, tables)
+    except (duckdb.IOException, duckdb.FatalException) as error:
+        # What is written is published, so DuckDB's words may be shown.
+        raise OSError(f"out: {path.name!r} could not be written: {str(error).splitlines()[0]}") from error
+
+
+def _write(path: Path, tables: Iterable[DatabaseTable]) -> None:
+    with duckdb.connect(str(path), config={"autoinstall_known_extensions": "false"}) as database:
+        for table in tables:
+            name = quoted(table.name)
+            database.register("rows_to_write", table.schema.empty_table())
+            database.execute(f"CREATE TABLE {name} AS FROM rows_to_write")
+            for rows in table.slices:
+                database.register("rows_to_write", rows)
+                database.execute(f"INSERT INTO {name} FROM rows_to_write")
+            database.unregister("rows_to_write")
+            database.execute(f"COMMENT ON TABLE {name} IS {_text(table.comment)}")
+            for column, comment in zip(table.schema.names, table.comments, strict=True):
+                database.execute(f"COMMENT ON COLUMN {name}.{quoted(column)} IS {_text(comment)}")
+        database.execute("CHECKPOINT")
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -16,11 +16,10 @@ import pyarrow as pa
 from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, DATABASES, check_address, scheme_of
 from tallytree.sources.csv_files import COMMAS, Dialect
-from tallytree.sources.data_frames import arrow_of_frame, is_frame
-from tallytree.sources.formats import FileFormat, common_format
 from tallytree.sources.kinds import CSV, DuckDB, Parquet, PostgreSQL
+from tallytree.sources.libraries import arrow_of_frame, columns_of_relation, is_frame
+from tallytree.sources.local_files import FileFormat, common_format
 from tallytree.sources.partitions import Values, path_in_messages, values_in
-from tallytree.sources.queries import columns_of_relation
 from tallytree.sources.scans import Scan, scan_of_dataset, scan_of_lazy_frame
 
 if TYPE_CHECKING:

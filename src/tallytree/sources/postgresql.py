@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
 from tallytree.sources.failures import SourceError
 from tallytree.sources.kinds import PostgreSQL
-from tallytree.sources.scans import Batches, Scan
+from tallytree.sources.scans import Batches, Scan, quoted
 from tallytree.support.validate import require_packages
 
 _T = TypeVar("_T")
@@ -46,29 +46,20 @@ class PostgreSQLScan(Scan):
     Attributes:
         url: without a password.
         origin: what stands behind FROM.
-        types: the columns as they are read.
         read_as: per column the expression that reads it.
     """
 
     url: str
     origin: str
-    types: pa.Schema
     read_as: dict[str, str]
 
-    @property
-    def schema(self) -> pa.Schema:
-        """See `Scan`."""
-        return self.types
-
-    @property
-    def numbers_are_text(self) -> bool:
-        """Values of the type numeric come as decimal text, which has all of their digits."""
-        return True
+    numbers_are_text: ClassVar[bool] = True
+    """Values of the type numeric come as decimal text, which has all of their digits."""
 
     def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`. The server sends the rows as COPY does; no more than some batches are in memory."""
         wanted = ", ".join(f"{self.read_as[column]} AS {quoted(column)}" for column in columns)
-        schema = pa.schema([(column, self.types.field(column).type) for column in columns])
+        schema = pa.schema([(column, self.schema.field(column).type) for column in columns])
         with _opened(self.url, argument) as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
             _shielded(lambda: cursor.execute(f"SELECT {wanted} FROM {self.origin}"), argument)
@@ -157,12 +148,7 @@ def scan_of_postgresql(given: PostgreSQL, argument: str) -> PostgreSQLScan:
         elif kind in ("bpchar", "uuid", *enums):
             read_as[name] = f"CAST({quoted(name)} AS text)"  # of char(n) without the blanks that fill it
         fields.append((name, field.type if read_as[name] == quoted(name) else pa.string()))
-    return PostgreSQLScan(given.url, origin, pa.schema(fields), read_as)
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
+    return PostgreSQLScan(pa.schema(fields), given.url, origin, read_as)
 
 
 def _origin(given: PostgreSQL, default: str = "") -> str:

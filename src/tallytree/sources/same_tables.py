@@ -1,9 +1,13 @@
-"""Whether two table arguments are the same table, so that a private one is not taken for a public one."""
+"""Whether two table arguments are the same table, and what tells that the files of a table were replaced since.
+
+So a private table is not taken for a public one. Files that were replaced have other sizes, times or tags of servers.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -12,7 +16,8 @@ from typing import Any
 
 from tallytree.sources.addresses import CLOUD, DATABASES, scheme_of
 from tallytree.sources.kinds import CSV, DuckDB, Parquet, PostgreSQL
-from tallytree.sources.queries import is_lazy_frame, is_query, paths_of_query
+from tallytree.sources.libraries import is_lazy_frame, is_query, paths_of_query
+from tallytree.sources.locate import Files, locate
 
 _FAMILIES = {"s3": "s3", "gcs": "gs", "abfs": "az", "hdfs": "hdfs"}
 """Arrow's file systems elsewhere, by the names that Arrow gives them."""
@@ -167,3 +172,40 @@ def table_files(given: str | os.PathLike[str]) -> set[Any]:
                     about = one.stat()
                     found.add((about.st_dev, about.st_ino))
     return found
+
+
+def stamps_of(table: Any, argument: str) -> str | None:
+    """The stamps of all files of a table, as one text that does not depend on their order, names and folders.
+
+    Of each file: its size in bytes; when it was written (ns); the server's tag of its content, where it has one; and
+    the columns in the names of its folders, which are a part of its content.
+
+    Args:
+        table: any table; see `tallytree.sources.locate.locate`. No row is read.
+        argument: its name in messages.
+
+    Returns:
+        None of a database, a query, or a table in memory: nothing tells whether these have changed. Also where a file
+        is not there any more, or its server does not answer.
+    """
+    if not isinstance(table, str | os.PathLike | list | tuple | Parquet | CSV):
+        return None
+    try:
+        found = locate(table, argument)
+        if not isinstance(found, Files):
+            return None
+        return json.dumps(sorted(json.dumps(_stamp(found, path, argument)) for path in found.paths))
+    except (ValueError, OSError, ModuleNotFoundError):  # what cannot be read is refused where it is read
+        return None
+
+
+def _stamp(files: Files, path: str, argument: str) -> list[Any]:
+    """The stamp of one file."""
+    place = files.place
+    if place is None:
+        about = Path(path).stat()
+        return [about.st_size, about.st_mtime_ns, None, files.partition_values(path)]
+    with place.run(lambda: place.system.open_input_file(path), path, argument) as file:
+        tag = place.tag(file)
+    stamp = place.stamps[path]
+    return [stamp.size, stamp.written, None if tag is None else tag.decode("latin-1"), files.partition_values(path)]

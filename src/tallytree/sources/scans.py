@@ -6,11 +6,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from tallytree.sources.type_names import NOT_READ
+from tallytree.sources.column_types import NOT_READ
 
 Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
 """Batches that end what reads them when they are closed."""
@@ -19,13 +19,18 @@ BATCH_ROWS = 65_536
 """Rows of a batch, where the source does not decide."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Scan(ABC):
-    """A table whose rows are not in memory."""
+    """A table whose rows are not in memory.
 
-    @property
-    @abstractmethod
-    def schema(self) -> pa.Schema:
-        """All of its columns, as far as their types are known to Arrow."""
+    Attributes:
+        schema: all of its columns, as far as their types are known to Arrow.
+    """
+
+    schema: pa.Schema
+
+    numbers_are_text: ClassVar[bool] = False
+    """Whether numbers may come as decimal text, as in CSV."""
 
     @abstractmethod
     def batches(self, columns: Sequence[str], argument: str) -> Batches:
@@ -47,22 +52,12 @@ class Scan(ABC):
         """
         return self
 
-    @property
-    def numbers_are_text(self) -> bool:
-        """Whether numbers may come as decimal text, as in CSV."""
-        return False
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DatasetScan(Scan):
     """A data set of Arrow; its own format decides what is read of a file."""
 
     dataset: Any
-
-    @property
-    def schema(self) -> pa.Schema:
-        """See `Scan`."""
-        return self.dataset.schema
 
     def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`; what a file system says is withheld by the reader of the batches."""
@@ -78,12 +73,6 @@ class LazyFrameScan(Scan):
     """A query of polars: it is run for the wanted columns, in batches."""
 
     frame: Any
-    types: pa.Schema
-
-    @property
-    def schema(self) -> pa.Schema:
-        """See `Scan`."""
-        return self.types
 
     def batches(self, columns: Sequence[str], argument: str) -> Batches:
         """See `Scan`; what polars says is withheld by the reader of the batches."""
@@ -96,6 +85,11 @@ class LazyFrameScan(Scan):
             yield from frame.to_arrow().to_batches()
 
 
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def scan_of_dataset(dataset: Any, argument: str) -> Scan:
     """A data set of Arrow.
 
@@ -105,7 +99,7 @@ def scan_of_dataset(dataset: Any, argument: str) -> Scan:
     files = _files_of(dataset)
     if len({os.path.realpath(each) for each in files}) < len(files):
         raise ValueError(f"{argument}: a file is in the data set twice, perhaps by a link; give each file once")
-    return DatasetScan(dataset)
+    return DatasetScan(dataset.schema, dataset)
 
 
 def _files_of(dataset: Any) -> list[str]:
@@ -132,7 +126,7 @@ def scan_of_lazy_frame(frame: Any, argument: str, columns: Collection[str] | Non
     asked = schema if columns is None else columns
     types = {name: _arrow_type(kind) if name in asked else NOT_READ for name, kind in schema.items()}
     if None not in types.values():
-        return LazyFrameScan(frame, pa.schema(types))
+        return LazyFrameScan(pa.schema(types), frame)
     culprit = list(types.values()).index(None) + 1
     raise TypeError(
         f"{argument}: column {culprit} of the LazyFrame has a type that Arrow does not know; cast it or leave it out"

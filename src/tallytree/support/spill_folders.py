@@ -1,28 +1,164 @@
-"""Folders for rows that do not fit in memory: private, removed at the end, and by a later run after a kill.
+"""What a run must not leave behind: folders for rows that do not fit in memory, and core dumps.
 
 Spilled rows are private rows in clear. Their folder has mode 0700 and is removed when the work ends, also after an
 error. A process that is killed cannot do so. So every new run removes what dead runs of the same user left in the same
 place. A run is dead if nobody holds the lock of the file `lock` in its folder: the system gives a lock back when a
-process ends, however it ends, while the number of a process may belong to another one by then.
+process ends, however it ends, while the number of a process may belong to another one by then, and differs between
+containers. `locked` and `is_locked` say the same of other folders that a run makes.
+
+A core dump is a copy of the memory of a process that crashed, private rows and the noise key included, and is often
+kept, or sent to a collector of crashes. See `docs/explanation/security.md` for what this covers.
 
 The module is public, not under `private/`, because the command line removes these folders when a signal ends it. It
-sees names of folders only.
+sees names of folders only, and no record.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import logging
 import os
 import shutil
+import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from tallytree.support.locked_folders import try_lock
+if sys.platform != "win32":
+    import resource
+
+_PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4  # linux/prctl.h
+
+
+@dataclass
+class _Earlier:
+    """How many users there are now, and what was set before the first."""
+
+    users: int = 0
+    soft_limit: int | None = None
+    dumpable: int | None = None
+
+
+_lock = threading.Lock()
+_earlier = _Earlier()
+
+
+@contextmanager
+def core_dumps_disabled() -> Iterator[None]:
+    """Let the process write no core dump, until the last of all nested and concurrent uses has ended.
+
+    The soft limit RLIMIT_CORE is set to 0. On Linux the process is also made not dumpable (PR_SET_DUMPABLE), since the
+    limit does not hold where the kernel pipes dumps to a program. While it is not dumpable, other processes of the same
+    user cannot attach to it or read its memory, and its files under /proc belong to root. Both settings are of the
+    entire process; afterwards they are as they were. A setting that cannot be changed stays as it is.
+    """
+    with _lock:
+        if _earlier.users == 0:
+            _earlier.soft_limit, _earlier.dumpable = _disable_limit(), _disable_dumpable()
+        _earlier.users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _earlier.users -= 1
+            if _earlier.users == 0:
+                _restore(_earlier.soft_limit, _earlier.dumpable)
+
+
+def _disable_limit() -> int | None:
+    """Set the soft limit to 0; what it was, or None where it stays."""
+    if sys.platform == "win32":
+        return None
+    with suppress(OSError, ValueError):
+        soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+        if soft != 0:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+            return int(soft)
+    return None
+
+
+def _disable_dumpable() -> int | None:
+    """Make the process not dumpable; what it was, or None where it stays, or must not be set again (2)."""
+    was = _prctl(_PR_GET_DUMPABLE)
+    if was in (None, -1, 0) or _prctl(_PR_SET_DUMPABLE, 0) != 0:
+        return None
+    return was if was == 1 else None  # only 0 and 1 may be set; 2 is the kernel's, after a change of user
+
+
+def _restore(soft_limit: int | None, dumpable: int | None) -> None:
+    """Set back what was changed, unless somebody else has changed it meanwhile; never fails."""
+    if sys.platform != "win32" and soft_limit is not None:
+        with suppress(OSError, ValueError):
+            soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+            if soft == 0:
+                lower = soft_limit if hard == resource.RLIM_INFINITY else hard
+                wanted = lower if soft_limit == resource.RLIM_INFINITY else min(soft_limit, lower)
+                resource.setrlimit(resource.RLIMIT_CORE, (wanted, hard))
+    if dumpable is not None and _prctl(_PR_GET_DUMPABLE) == 0:
+        _prctl(_PR_SET_DUMPABLE, dumpable)
+
+
+def _prctl(option: int, value: int = 0) -> int | None:
+    """The result of the system call; None where there is none."""
+    if sys.platform != "linux":
+        return None
+    try:
+        call = ctypes.CDLL(None).prctl
+    except (AttributeError, OSError):
+        return None
+    call.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+    return int(call(option, value, 0, 0, 0))
+
+
+if sys.platform != "win32":  # there nothing is locked, and nothing is taken for left behind
+    import fcntl
+
+
+def try_lock(handle: int) -> bool | None:
+    """Take the lock of an open file or folder, which ends when it is closed.
+
+    Returns:
+        True: taken; False: somebody else has it; None: the system or the file system has no locks.
+    """
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool | None]:
+    """Hold the lock of a folder, if the file system has locks; it stays with the folder when that is renamed.
+
+    Yields:
+        Whether the lock is held; see `try_lock`.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield try_lock(handle)
+    finally:
+        os.close(handle)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a live process holds the lock of a folder, or may do so: the folder cannot be opened or locked."""
+    try:
+        with locked(folder) as free:
+            return not free
+    except OSError:
+        return True
+
 
 logger = logging.getLogger(__name__)
 

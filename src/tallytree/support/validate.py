@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tallytree.support.memory import LEAST, memory_bytes
+from tallytree.support.machine import LEAST, memory_bytes
 
 
 def require_packages(argument: str, what: str, packages: Iterable[str] | Mapping[str, str], extra: str) -> None:
@@ -102,7 +102,7 @@ def path_text(value: object, argument: str, wanted: str = "a path") -> str:
 
 
 def memory_text(value: object, argument: str, least: int = LEAST) -> str:
-    """The amount of memory as given, if it is one, such as `"4GB"`; see `tallytree.support.memory`.
+    """The amount of memory as given, if it is one, such as `"4GB"`; see `tallytree.support.machine`.
 
     Raises:
         TypeError: not text.

@@ -70,7 +70,7 @@ class Band:
         Raises:
             TypeError: of another tree, where they need not be consecutive numbers.
         """
-        tree = self._hierarchy()
+        tree = self.hierarchy
         start, stop = int(self.nodes[0]), int(self.nodes[-1]) + 1
         for above in range(self.depth, depth):
             first_child = tree.first_child[above]
@@ -84,10 +84,16 @@ class Band:
             int64 (n + 1,) for the n nodes of `span(depth)`; the first is 0.
         """
         start, stop = self.span(depth)
-        first_child = self._hierarchy().first_child[depth][start : stop + 1]
+        first_child = self.hierarchy.first_child[depth][start : stop + 1]
         return np.asarray(first_child - first_child[0], dtype=np.int64)
 
-    def _hierarchy(self) -> Hierarchy:
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The tree, where the nodes of a band are consecutive numbers at every level.
+
+        Raises:
+            TypeError: it is another tree, where they need not be.
+        """
         if not isinstance(self.tree, Hierarchy):
             raise TypeError("band: its nodes are consecutive numbers in a Hierarchy only")
         return self.tree

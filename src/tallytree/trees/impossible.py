@@ -4,38 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.hierarchy import Hierarchy
+from tallytree.sources.column_types import text_column
 from tallytree.sources.locate import locate
-from tallytree.sources.public_tables import read_public
-from tallytree.sources.schemas import column_names
-from tallytree.sources.text_columns import text_column
+from tallytree.sources.reading import column_names, read_public
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from tallytree.product import Attribute
 
 ARGUMENT = "impossible"
 MAX_COMBINATIONS = 10_000_000
 """Of leaves, that a table may stand for."""
-
-
-class Side(Protocol):
-    """One hierarchy of a product; implemented by `tallytree.product.Attribute`."""
-
-    @property
-    def name(self) -> str:
-        """The attribute."""
-
-    @property
-    def hierarchy(self) -> Hierarchy:
-        """Its tree."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of its levels, top first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +67,7 @@ def described_table(description: Mapping[str, Any]) -> pa.Table:
     return pa.table({name: list(column) for name, column in zip(description["columns"], columns, strict=True)})
 
 
-def read_impossible(given: Any, sides: Sequence[Side]) -> tuple[Impossible, ...]:
+def read_impossible(given: Any, sides: Sequence[Attribute]) -> tuple[Impossible, ...]:
     """The tables that were given: one, or a list of them.
 
     Args:
@@ -100,7 +85,7 @@ def read_impossible(given: Any, sides: Sequence[Side]) -> tuple[Impossible, ...]
     return tuple(_read(each, sides) for each in tables)
 
 
-def _read(given: Any, sides: Sequence[Side]) -> Impossible:
+def _read(given: Any, sides: Sequence[Attribute]) -> Impossible:
     source = locate(given, ARGUMENT, public=True)
     names = list(column_names(source, ARGUMENT))
     known = {column: side for side, each in enumerate(sides) for column in each.columns}
@@ -146,14 +131,14 @@ def _read(given: Any, sides: Sequence[Side]) -> Impossible:
     return Impossible(table, tuple(about), leaves)
 
 
-def _leaf_paths(side: Side, number: int, names: Sequence[str]) -> pa.Table:
+def _leaf_paths(side: Attribute, number: int, names: Sequence[str]) -> pa.Table:
     """The labels of every leaf in the columns that are named, and its number."""
     labels = side.hierarchy.leaf_table().columns[-len(side.columns) :]
     columns = {f" {name}": each for name, each in zip(side.columns, labels, strict=True) if name in names}
     return pa.table({**columns, f"leaf{number}": np.arange(side.hierarchy.n_leaves, dtype=np.int64)})
 
 
-def _leaves_of_rows(found: pa.Table, paths: pa.Table, side: Side) -> FloatArray:
+def _leaves_of_rows(found: pa.Table, paths: pa.Table, side: Attribute) -> FloatArray:
     """How many leaves of a side each row stands for: float64 (rows,).
 
     Raises:

@@ -13,7 +13,7 @@ from tallytree.lab.audit import audit
 from tallytree.lab.audit.library import library_cases, library_mechanisms
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes

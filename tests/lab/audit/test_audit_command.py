@@ -7,8 +7,8 @@ from tallytree.cli.app import app
 from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit import auditing
 from tallytree.lab.audit import library as library_of_audits
-from tallytree.private.noise.noise_source import KeyedNoise
-from tallytree.support.progress import audit_progress
+from tallytree.private.noise.discrete import KeyedNoise
+from tallytree.support.stages import audit_progress
 
 
 class HalfScale(KeyedNoise):

@@ -21,7 +21,7 @@ from tallytree.lab.audit.confidence_bounds import epsilon_at_least
 from tallytree.lab.audit.events import AuditedView, best_events
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.lab.audit.views import Publisher, publisher
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.sizes import SizesDomain
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "A", "B"], "c": ["w", "x", "y", "z"]}), ["s", "c"])

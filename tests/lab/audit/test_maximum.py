@@ -18,7 +18,7 @@ from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.library import library_cases
 from tallytree.lab.audit.maximum import draw_within_maximum, measured_within_maximum
 from tallytree.lab.audit.views import Publisher, publisher
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
 

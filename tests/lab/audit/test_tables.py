@@ -16,7 +16,7 @@ from tallytree.lab.audit.inputs import tables_inputs
 from tallytree.lab.audit.library import library_cases
 from tallytree.lab.audit.views import Publisher, publisher
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.tables import PublicTotals
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "z"]}), ["s", "c"])

@@ -19,7 +19,7 @@ from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.threshold import _Law as Law
 from tallytree.lab.audit.threshold import stable_delta, worst_stable_pair
 from tallytree.lab.audit.views import publisher
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
 SH = tt.counts.StabilityHistogram()

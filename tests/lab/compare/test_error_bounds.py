@@ -17,8 +17,7 @@ from tallytree.kinds.measurements import Noise
 from tallytree.lab.compare import error_bounds as bounds
 from tallytree.lab.compare.error_bounds import plan_error_bound, theorem_4_bound, top_down_error_bound
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise, discrete_gaussian, discrete_laplace
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.run import CountsArguments, plan_counts
 from tallytree.solvers.trees import simplex

@@ -29,7 +29,7 @@ from tallytree.lab.replay.published import clock_stopped, differences, keys_show
 from tallytree.lab.replay.replaying import compare_pair
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise import discrete
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.release import files, release
 from tallytree.run import release_keys

@@ -27,7 +27,7 @@ from tallytree.lab.replay.pair import NEW_LEDGER, Pair
 from tallytree.lab.replay.replaying import compare_pair
 from tallytree.lab.replay.stated import KEYS, contradictions, moved
 from tallytree.private.measurer import Measurer
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.run import arguments
 from tallytree.run.arguments import HouseholdsArguments

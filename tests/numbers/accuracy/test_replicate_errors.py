@@ -437,7 +437,7 @@ def test_replicates_side_by_side_are_those_one_after_the_other(flows, monkeypatc
     monkeypatch.setattr(
         Measurer, "measure", lambda self, *given: (threads.add(threading.get_ident()), measure(self, *given))[1]
     )
-    monkeypatch.setattr("tallytree.support.threads.available_threads", lambda: 2)
+    monkeypatch.setattr("tallytree.support.machine.available_threads", lambda: 2)
     tables = []
     for leaves, several in ((replicates_module.LEAVES_AT_ONCE, True), (0, False)):
         threads.clear()

@@ -9,7 +9,7 @@ import yaml
 
 import tallytree as tt
 from tallytree.private.engines import one_release
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.spec import load_spec
 

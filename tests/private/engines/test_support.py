@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from tallytree.private.engines import ENGINES
-from tallytree.private.engines.support import support_table
+from tallytree.private.engines import ENGINES, support_table
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/large-data.md"
 BEGIN, END = "<!-- support -->\n", "<!-- end of support -->"

@@ -3,8 +3,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from tallytree.private.noise.chacha import LANES, cell_words, keystream, opened, own_word
-from tallytree.private.noise.entropy import key_from_seed
+from tallytree.private.noise.entropy import LANES, cell_words, key_from_seed, keystream, opened, own_word
 
 KEY = key_from_seed(1)
 LARGEST = 2**63 - 1

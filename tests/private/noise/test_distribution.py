@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallytree.private.noise.discrete import (
-    discrete_gaussian,
-    discrete_laplace,
-    opendp_laplace,
-)
+from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace, opendp_laplace
 from tallytree.private.noise.entropy import key_from_seed
 
 KEY = key_from_seed(2020)

@@ -3,8 +3,7 @@ import secrets
 import numpy as np
 import pytest
 
-from tallytree.private.noise.chacha import opened
-from tallytree.private.noise.entropy import derive, fresh_key, key_from_seed
+from tallytree.private.noise.entropy import derive, fresh_key, key_from_seed, opened
 
 KEY = key_from_seed(1)
 

@@ -9,16 +9,11 @@ import numpy as np
 import pytest
 
 from tallytree.accounting.scales import representable
+from tallytree.kinds.measurements import Noise
 from tallytree.private.noise import discrete as noise
-from tallytree.private.noise.chacha import opened
-from tallytree.private.noise.discrete import (
-    discrete_gaussian,
-    discrete_laplace,
-    gaussian_at,
-    laplace_at,
-)
-from tallytree.private.noise.entropy import derive, key_from_seed
-from tallytree.private.noise.sampler_by_scale import sampler_of_laplace
+from tallytree.private.noise.digits import sampler_of_laplace
+from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace, noise_at
+from tallytree.private.noise.entropy import derive, key_from_seed, opened
 
 KEY = key_from_seed(2020)
 DRAWS = 400_000
@@ -28,6 +23,15 @@ GOLDEN = {
     ("discrete_gaussian", 3): [-2, -2, -1, 1, -1, 0, -1, 1, 4, 2, 4, 0],
     ("discrete_gaussian", 10_000): [4551, 7529, -6743, 25657, 8548, 4251, -14166, 4014, -9310, 6574, 9028, -6227],
 }
+
+
+def laplace_at(scale, *rest, **options):
+    return noise_at(Noise("discrete_laplace", scale), *rest, **options)
+
+
+def gaussian_at(sigma, *rest, **options):
+    return noise_at(Noise("discrete_gaussian", sigma), *rest, **options)
+
 
 both = pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
 both_at = pytest.mark.parametrize(

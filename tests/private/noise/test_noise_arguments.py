@@ -7,17 +7,26 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tallytree.kinds.measurements import Noise
 from tallytree.private.noise.discrete import (
     discrete_gaussian,
     discrete_laplace,
-    gaussian_at,
-    laplace_at,
+    noise_at,
     opendp_gaussian,
     opendp_laplace,
 )
 from tallytree.private.noise.entropy import key_from_seed
 
 KEY = key_from_seed(2020)
+
+
+def laplace_at(scale, *rest, **options):
+    return noise_at(Noise("discrete_laplace", scale), *rest, **options)
+
+
+def gaussian_at(sigma, *rest, **options):
+    return noise_at(Noise("discrete_gaussian", sigma), *rest, **options)
+
 
 both = pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
 

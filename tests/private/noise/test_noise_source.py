@@ -8,7 +8,7 @@ import pytest
 
 from tallytree.errors import BudgetExceeded
 from tallytree.kinds.measurements import Noise
-from tallytree.private.noise.noise_source import KeyedNoise
+from tallytree.private.noise.discrete import KeyedNoise
 
 KEY = bytes(range(32))
 LAPLACE, GAUSSIAN = Noise("discrete_laplace", Fraction(5, 3)), Noise("discrete_gaussian", Fraction(1_000))

@@ -11,12 +11,7 @@ from scipy import stats
 
 from tallytree.accounting.scales import next_float
 from tallytree.private.noise import discrete as noise
-from tallytree.private.noise.discrete import (
-    discrete_gaussian,
-    discrete_laplace,
-    opendp_gaussian,
-    opendp_laplace,
-)
+from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace, opendp_gaussian, opendp_laplace
 from tallytree.private.noise.entropy import key_from_seed
 
 KEY = key_from_seed(2020)

@@ -11,24 +11,22 @@ import pytest
 from numba.core.registry import CPUDispatcher
 from scipy import stats
 
-from tallytree.accounting import enclosures, laws
-from tallytree.private.noise import chacha, inverse_cdf, sampler, sampler_by_scale, single_table
+from tallytree.accounting import laws
+from tallytree.private.noise import digits, entropy, inverse_cdf
 from tallytree.private.noise import discrete as noise
-from tallytree.private.noise import gaussian_digits as by_gaussian_digits
-from tallytree.private.noise import laplace_digits as by_laplace_digits
-from tallytree.private.noise.chacha import opened
-from tallytree.private.noise.entropy import key_from_seed
-from tallytree.private.noise.gaussian_digits import gaussian_digits, kept_by_line
-from tallytree.private.noise.inverse_cdf import UNDECIDED, settle
-from tallytree.private.noise.laplace_digits import laplace_digits
-from tallytree.private.noise.sampler import settle_cell
-from tallytree.private.noise.sampler_by_scale import sampler_of_gaussian, sampler_of_laplace
-from tallytree.private.noise.single_table import single_table as one_table
+from tallytree.private.noise.digits import (
+    gaussian_digits,
+    kept_by_line,
+    laplace_digits,
+    sampler_of_gaussian,
+    sampler_of_laplace,
+)
+from tallytree.private.noise.entropy import key_from_seed, opened
+from tallytree.private.noise.inverse_cdf import UNDECIDED, settle, settle_cell
+from tallytree.private.noise.inverse_cdf import single_table as one_table
 from tallytree.support import kernels
 
 KEY = key_from_seed(3)
-SAMPLER_MODULES = (sampler, single_table, by_laplace_digits, by_gaussian_digits, sampler_by_scale)
-"""In the order of their imports."""
 DRAWS = 400_000
 SAMPLERS = {
     "laplace 3": sampler_of_laplace(Fraction(3)),
@@ -144,7 +142,7 @@ def test_every_integer_is_proposed_once_and_its_two_probabilities_make_the_gauss
         for low in range(1 << base_bits):
             for negative in (0, 1):
                 word = np.uint64((negative << base_bits | low) << 32)
-                magnitude, sign, kept = by_gaussian_digits._proposal(word, high, base_bits)
+                magnitude, sign, kept = digits._proposal(word, high, base_bits)
                 assert (sign, kept) == (negative, 0)
                 k = magnitude ^ -sign
                 assert k not in seen
@@ -198,12 +196,12 @@ def test_the_bounds_of_the_exponential_never_decide_wrongly_and_seldom_fail(samp
 
 def test_a_proposal_that_is_nearly_impossible_to_tell_is_told_by_more_words():
     exponent = Fraction(1, 1000)
-    lower, upper = enclosures.exp_minus(exponent, 192)
+    lower, upper = laws.exp_minus(exponent, 192)
     assert upper - lower == 1
     first, then = lower >> 128, [lower >> 64 & 2**64 - 1, lower & 2**64 - 1]
-    assert by_gaussian_digits._kept_exactly(exponent, first, iter([then[0], then[1] - 3]).__next__)
-    assert not by_gaussian_digits._kept_exactly(exponent, first, iter([then[0], then[1] + 3]).__next__)
-    assert by_gaussian_digits._kept_exactly(exponent, first - 1, None)
+    assert digits._kept_exactly(exponent, first, iter([then[0], then[1] - 3]).__next__)
+    assert not digits._kept_exactly(exponent, first, iter([then[0], then[1] + 3]).__next__)
+    assert digits._kept_exactly(exponent, first - 1, None)
 
 
 # Tables
@@ -234,18 +232,17 @@ def test_no_kernel_has_a_float(monkeypatch):
     for name in ("kernel", "inlined"):
         monkeypatch.setattr(kernels, name, numba.njit)
     modules = []
-    for module in (chacha, inverse_cdf, *SAMPLER_MODULES):
+    for module in (entropy, inverse_cdf, digits):  # in the order of their imports
         spec = importlib.util.spec_from_file_location(module.__name__, module.__file__)
         modules.append(importlib.util.module_from_spec(spec))
         monkeypatch.setitem(sys.modules, module.__name__, modules[-1])
         spec.loader.exec_module(modules[-1])
-    choice, gaussian = modules[-1], modules[-2]
     with modules[0].opened(KEY) as words:
         values = np.empty(50, np.int64)
         for sampler in (
-            choice.sampler_of_laplace(Fraction(3)),
-            choice.sampler_of_laplace(Fraction(10**4)),
-            gaussian.gaussian_digits(Fraction(80), 1),
+            modules[-1].sampler_of_laplace(Fraction(3)),
+            modules[-1].sampler_of_laplace(Fraction(10**4)),
+            modules[-1].gaussian_digits(Fraction(80), 1),
         ):
             sampler.fill(words, np.arange(50), values)
             sampler.fill(words, np.arange(50)[::-1].copy(), values)
@@ -258,7 +255,7 @@ def test_no_kernel_has_a_float(monkeypatch):
             assert not [found for found in types if "float" in found or "complex" in found], dispatcher
 
 
-@pytest.mark.parametrize("module", [enclosures, laws, inverse_cdf, *SAMPLER_MODULES])
+@pytest.mark.parametrize("module", [laws, inverse_cdf, digits])
 def test_no_float_is_written_where_thresholds_are_made(module):
     """No float literal, no `math`, `mpmath` or float type; `/` is for fractions, and a Fraction by an int is one."""
     tree = ast.parse(inspect.getsource(module))

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import tallytree as tt
-from tallytree.private.tabulate.counts_in_files import CountsInFiles
-from tallytree.private.tabulate.leaf_statistics import LeafCounts
-from tallytree.private.tabulate.true_contributions import TrueContributions
-from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.leaf_statistics import LeafCounts, TrueContributions
+from tallytree.private.tabulate.true_counts import CountsInFiles, TrueCounts
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.sizes import SizesDomain

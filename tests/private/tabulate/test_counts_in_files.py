@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 import tallytree as tt
 from helpers.banded import counted
 from tallytree.private.engines import CountRecords, Local
-from tallytree.private.tabulate.counts_in_files import CountsInFiles
 from tallytree.private.tabulate.leaf_statistics import LeafCounts
-from tallytree.private.tabulate.true_counts import TrueCounts
+from tallytree.private.tabulate.true_counts import CountsInFiles, TrueCounts
 from tallytree.product import LeafKey
 from tallytree.trees.bands import ForcedCut, chosen_cut
 

@@ -6,7 +6,7 @@ import pytest
 
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import CountRecords, Local
-from tallytree.private.tabulate.leaf_tables import leaf_table, same_path
+from tallytree.private.tabulate.columns import leaf_table, same_path
 from tallytree.product import LeafKey
 
 

@@ -12,7 +12,7 @@ from tallytree.kinds.measurements import Measurement, Noise
 from tallytree.private.tabulate.packed import packed, unpacked
 from tallytree.sizes.mechanism import ReleasedSizes
 from tallytree.solvers.sizes.joint_families import FromBelow
-from tallytree.solvers.sizes.joint_upward import Estimate
+from tallytree.solvers.sizes.joint_rates import Estimate
 
 
 def sent(value, *, made=True):
@@ -72,7 +72,7 @@ def changing(module, name, state):
     [
         ("fractions", "Fraction"),
         ("tallytree.kinds.measurements", "Noise"),
-        ("tallytree.solvers.sizes.joint_upward", "Estimate"),
+        ("tallytree.solvers.sizes.joint_rates", "Estimate"),
         ("tallytree.private.tabulate.packed", "record"),
         ("numpy._core.numeric", "_frombuffer"),
     ],

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.banded import hierarchies
-from tallytree.private.tabulate.sizes_in_files import SizesInFiles
-from tallytree.private.tabulate.true_sizes import TrueSizes
+from tallytree.private.tabulate.true_sizes import SizesInFiles, TrueSizes
 from tallytree.trees.bands import ForcedCut, chosen_cut
 
 SMALLEST, LARGEST = 0, 6

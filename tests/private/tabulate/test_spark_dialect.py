@@ -2,19 +2,19 @@
 
 import pytest
 
-from tallytree.private.tabulate.dialect import DUCKDB_FUNCTIONS
+from tallytree.private.tabulate.session import DUCKDB_FUNCTIONS
 
 pytestmark = pytest.mark.needs("sqlglot")
 
 
 def test_every_function_of_the_statements_has_a_definition_for_spark():
-    from tallytree.private.tabulate.spark_dialect import SPARK_FUNCTIONS
+    from tallytree.private.tabulate.spark_session import SPARK_FUNCTIONS
 
     assert {signature.partition("(")[0] for signature in DUCKDB_FUNCTIONS} == set(SPARK_FUNCTIONS)
 
 
 def test_calls_within_calls_are_replaced_and_integers_put_in():
-    from tallytree.private.tabulate.spark_dialect import rendered
+    from tallytree.private.tabulate.spark_session import rendered
 
     query = "SELECT exact_sum(least(utf8_length(v), $most)) AS s FROM t WHERE full_match(v, '[0-9]+')"
     assert rendered(query, {"most": 3}) == (
@@ -24,7 +24,7 @@ def test_calls_within_calls_are_replaced_and_integers_put_in():
 
 
 def test_a_key_is_in_no_statement():
-    from tallytree.private.tabulate.spark_dialect import rendered
+    from tallytree.private.tabulate.spark_session import rendered
 
     assert rendered("SELECT keyed_place($key, v) AS place FROM t", {}) == "SELECT TALLYTREE_PLACE(v) AS place FROM t"
     with pytest.raises(ValueError, match="parameter 'key': a plan holds integers only"):
@@ -32,7 +32,7 @@ def test_a_key_is_in_no_statement():
 
 
 def test_patterns_that_engines_read_in_different_ways_are_refused():
-    from tallytree.private.tabulate.spark_dialect import rendered
+    from tallytree.private.tabulate.spark_session import rendered
 
     with pytest.raises(ValueError, match="backslash"):
         rendered(r"SELECT full_match(v, '\d') AS m FROM t", {})

@@ -18,7 +18,7 @@ from helpers.tabulating import count_records, group_sizes
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
+from tallytree.private.tabulate.leaf_statistics import TrueContributions, digest_with
 from tallytree.product import LeafKey
 
 KEY = bytes(range(32))
@@ -107,7 +107,7 @@ def test_the_cells_are_the_bins_and_nothing_else_is_told() -> None:
     assert (true.size("all"), true.size("leaf"), true.width("all", 0, "contributions")) == (1, 0, 3)
     assert repr(true) == "TrueContributions(<private>)"
     for level, statistic in [("all", "total"), ("leaf", "contributions")]:
-        with pytest.raises(ValueError, match="is not the people by number of records"):
+        with pytest.raises(ValueError, match="is not what is measured there"):
             true.cells(level, root, statistic)  # type: ignore[arg-type]
 
 

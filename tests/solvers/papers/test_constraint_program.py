@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.tree_models import PAIR, assert_consistent, cost, trees
-from tallytree.solvers.papers import constraint_program, cost_table
-from tallytree.solvers.papers.constraint_program import tree_constraint_program
+from tallytree.solvers.papers import cost_table, tree_programs
+from tallytree.solvers.papers.tree_programs import tree_constraint_program
 
 few = settings(max_examples=10)
 
@@ -22,7 +22,7 @@ def one_process(or_tools):
     """A process that answers any number of tasks, one a line: starting one for each takes a second."""
     program = """
 import json, sys
-from tallytree.solvers.papers.constraint_program import _constraint_programs
+from tallytree.solvers.papers.tree_programs import _constraint_programs
 for line in sys.stdin:
     print(json.dumps(_constraint_programs(json.loads(line))), flush=True)
 """
@@ -41,7 +41,7 @@ for line in sys.stdin:
         return json.loads(child.stdout.readline())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(constraint_program, "_in_child", answer)
+        patch.setattr(tree_programs, "_in_child", answer)
         yield
     child.communicate(timeout=600)
 

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.tree_models import PAIR, assert_consistent, cost, realistic, tables, trees
-from tallytree.solvers.papers import cost_table, integer_programs
-from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip
-from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
+from tallytree.solvers.papers import cost_table, tree_programs
+from tallytree.solvers.papers.tree_programs import tails_mip, tails_relaxed, tree_mip, tree_relaxed
 
 pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 pytest.importorskip("pyscipopt", reason="the extra tallytree[papers] is not installed")
@@ -71,8 +70,8 @@ def test_a_solution_that_is_not_the_optimum_is_refused(monkeypatch):
         x, bound = solved(problem, clock, name)
         return x + np.array([[1], [1], [0]]), bound
 
-    solved = integer_programs._mip
-    monkeypatch.setattr(integer_programs, "_mip", worse)
+    solved = tree_programs._mip
+    monkeypatch.setattr(tree_programs, "_mip", worse)
     with pytest.raises(RuntimeError, match=r"not the optimum, one unit moved lowers its cost by"):
         tree_mip(PAIR, [3, 1, 2])
     with pytest.raises(RuntimeError, match=r"SCIP's solution costs 2\.0 and its proof rules out only less than"):

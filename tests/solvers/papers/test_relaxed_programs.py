@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from helpers.tree_models import PAIR, assert_consistent, cost, optimality_gap, realistic, trees
 from tallytree.solvers.papers import cost_table
-from tallytree.solvers.papers.relaxed_programs import tree_relaxed
 from tallytree.solvers.papers.third_party import QUADRATIC_SOLVERS
+from tallytree.solvers.papers.tree_programs import tree_relaxed
 
 cvxpy = pytest.importorskip("cvxpy", reason="the extra tallytree[papers] is not installed")
 

@@ -86,10 +86,10 @@ def test_rounding_takes_from_the_smallest_and_gives_to_the_largest():
 
 def test_families_without_a_choice_need_no_solver(monkeypatch):
     monkeypatch.setitem(sys.modules, "cvxpy", None)
-    for solve in (boxes.chebyshev_mip_families, boxes.euclidean_rounded_families):
-        assert solve([7, -2, 5, 1], [0, 1, 4, 4], [3, 0, 0]).tolist() == [3, 0, 0, 0]
+    for solve in (boxes.chebyshev_mip, boxes.euclidean_rounded):
+        assert boxes.by_family(solve, [7, -2, 5, 1], [0, 1, 4, 4], [3, 0, 0]).tolist() == [3, 0, 0, 0]
         with pytest.raises(ModuleNotFoundError, match=r'needs CVXPY, which is not installed: pip install "tallytree'):
-            solve([7, -2], [0, 2], [3])
+            boxes.by_family(solve, [7, -2], [0, 2], [3])
 
 
 def test_without_highs_the_message_names_the_extra(monkeypatch):
@@ -140,4 +140,4 @@ def test_a_time_limit_is_one(solve):
 
 def test_families_say_what_is_wrong():
     with pytest.raises(ValueError, match="totals has 1 entries; offsets describe 2 families"):
-        boxes.chebyshev_mip_families([1, 2, 3], [0, 1, 3], [1])
+        boxes.by_family(boxes.chebyshev_mip, [1, 2, 3], [0, 1, 3], [1])

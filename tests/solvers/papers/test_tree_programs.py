@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from helpers.tree_models import PAIR, realistic
-from tallytree.solvers.papers.constraint_program import tree_constraint_program
-from tallytree.solvers.papers.integer_programs import tails_mip, tree_mip
-from tallytree.solvers.papers.relaxed_programs import tails_relaxed, tree_relaxed
+from tallytree.solvers.papers.tree_programs import (
+    tails_mip,
+    tails_relaxed,
+    tree_constraint_program,
+    tree_mip,
+    tree_relaxed,
+)
 
 
 def calls(limit):

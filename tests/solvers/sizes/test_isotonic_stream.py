@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallytree.solvers.sizes import isotonic, isotonic_runs
-from tallytree.solvers.sizes.isotonic_stream import RunStream
+from tallytree.solvers.sizes.isotonic import RunStream
 
 examples = settings(max_examples=300)
 

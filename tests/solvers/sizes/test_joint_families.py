@@ -11,7 +11,7 @@ from tallytree.solvers.sizes import isotonic
 from tallytree.solvers.sizes import joint_families as joint
 from tallytree.solvers.sizes.gaussian_chain import effective_variance, laplace_score, smooth
 from tallytree.solvers.sizes.joint_families import TailsLevel, fit
-from tallytree.solvers.sizes.joint_upward import SizeModel
+from tallytree.solvers.sizes.joint_rates import SizeModel
 from tallytree.solvers.sizes.monotone_sums import fit_with_sums, round_with_sums
 from tallytree.solvers.sizes.rates import DISPERSIONS, local_rates, size_blocks
 from tallytree.solvers.sizes.state_chain import count_states, drop_masses, jump_masses

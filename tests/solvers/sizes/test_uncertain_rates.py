@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tallytree.solvers.sizes.uncertain_rates import DOUBT, REACH, widen
+from tallytree.solvers.sizes.rates import DOUBT, REACH, widen
 
 
 def widened(noise, mu, dispersion, first_size):

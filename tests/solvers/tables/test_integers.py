@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.integers import Rounding, rounding_orders, unmet_levels
-from tallytree.solvers.tables.lattice import Lattice
 from tallytree.solvers.tables.linear import NoisyTable
-from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.marginals import Detail, Lattice
 
 RNG = np.random.default_rng
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 0, 1]), np.arange(4))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tallytree.solvers.tables.least_worst import CLOSE, ShareProblem, least_worst
+from tallytree.solvers.tables.shares import CLOSE, ShareProblem, least_worst
 
 
 def random_problem(seed):

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallytree.solvers.tables.coarse import SOFT, nearest_step, nonnegative_table, wanted_sums
-from tallytree.solvers.tables.lattice import Lattice, keep_components, to_tables
-from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.marginals import Detail, Lattice, keep_components, to_tables
 
 RNG = np.random.default_rng
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 1, 1]), np.arange(4))

@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tallytree.solvers.tables.detail import MET, SLACK, rake_tree
-from tallytree.solvers.tables.lattice import Lattice
-from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.marginals import Detail, Lattice
+from tallytree.solvers.tables.raking import MET, SLACK, rake_tree
 
 RNG = np.random.default_rng
 DETAIL = Detail.flat([4, 3, 2])

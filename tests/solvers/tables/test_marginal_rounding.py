@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.tables.lattice import Lattice
-from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.marginals import Detail, Lattice
 from tallytree.solvers.tables.rounding import choose_least, deal, keep_sums, round_family, round_root
 
 RNG = np.random.default_rng

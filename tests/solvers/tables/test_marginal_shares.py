@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from helpers.tables import DEEP
-from tallytree.solvers.tables.least_worst import least_worst
 from tallytree.solvers.tables.marginals import Detail
-from tallytree.solvers.tables.shares import STEPS, auto_shares, share_problem
+from tallytree.solvers.tables.shares import STEPS, auto_shares, least_worst, share_problem
 from tallytree.solvers.tables.variance import expected_std_devs
 
 AGES = Detail.flat([18, 3])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from helpers.tables import WITH_LEVELS, Dense, table_trees
 from tallytree.solvers.tables.marginals import Detail
 from tallytree.solvers.tables.variance import expected_std_devs, same_for_all_cells, std_devs
-from tallytree.solvers.trees.variance import combined_variances
+from tallytree.solvers.trees.linear import combined_variances
 
 some = settings(max_examples=60)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from helpers.tables import WITH_LEVELS, Dense, matrix, table_trees
 from tallytree.solvers.tables.marginals import Detail
-from tallytree.solvers.tables.nested import nested_covariances
+from tallytree.solvers.tables.variance import nested_covariances
 
 BY_AGE = Detail.flat([3, 2])
 TREE = [np.array([0, 2]), np.array([0, 3, 5])]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.tables.lattice import Lattice
-from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.marginals import Detail, Lattice
 from tallytree.solvers.tables.pooling import (
     FITTED,
     coarser_tables,

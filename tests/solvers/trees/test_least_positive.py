@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.solvers.trees.least_positive import least_positive
+from tallytree.solvers.trees.families import least_positive
 from tallytree.solvers.trees.simplex import chebyshev
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.solvers.trees.listed_intervals import listed_intervals
+from tallytree.solvers.trees.listing import listed_intervals
 
 
 def noise_law(scale, laplace):

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.solvers.normal_law import log_cdf
 from tallytree.solvers.trees.listing import least_listed
-from tallytree.solvers.trees.sparse_posterior import MeasuredTree, posterior
+from tallytree.solvers.trees.sparse_posterior import MeasuredTree, log_cdf, posterior
 
 NONE = np.empty(0, np.int64)
 

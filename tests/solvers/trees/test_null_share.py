@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tallytree.solvers.trees.null_share import recalibrated
+from tallytree.solvers.trees.sparse_prior import recalibrated
 
 
 def mixture(rng, laplace, *, leaves=200_000, share=0.03, mean=40.0, deviation=10.0):

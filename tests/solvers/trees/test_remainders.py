@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.trees.remainders import round_families
+from tallytree.solvers.trees.families import round_families
 
 
 @settings(max_examples=200)

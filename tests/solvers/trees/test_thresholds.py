@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.solvers.trees.thresholds import survivors
+from tallytree.solvers.trees.families import survivors
 
 
 def one_by_one(noisy, total, threshold):

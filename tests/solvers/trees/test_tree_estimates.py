@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallytree.solvers.trees.estimates import combined_estimates
-from tallytree.solvers.trees.variance import combined_variances
+from tallytree.solvers.trees.linear import combined_estimates, combined_variances
 
 
 @given(st.integers(0, 10**6), st.booleans())

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from tallytree.solvers.trees import integer as tree_integer
-from tallytree.solvers.trees import real as tree_real
-from tallytree.solvers.trees.levels import steps, swept
+from tallytree.solvers.trees import project as tree_real
 from tallytree.solvers.trees.project import project
-from tallytree.solvers.trees.shape import check_problem
+from tallytree.solvers.trees.shape import check_problem, steps, swept
 
 
 def tree_with_weights(seed):

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.trees.sums import InSums, sum_variances
-from tallytree.solvers.trees.variance import combined_variances
+from tallytree.solvers.trees.linear import InSums, combined_variances, sum_variances
 from tallytree.support.arrays import offsets_of
 
 NONE = np.empty(0, dtype=np.int64)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tallytree.solvers.trees.variance import combined_variances, downward_variances, mean_family_variances
+from tallytree.solvers.trees.linear import combined_variances, downward_variances, mean_family_variances
 
 FAMILIES = [np.array([0, 3]), np.array([0, 2, 3, 6])]
 """A root with three children, which have 2, 1 and 3."""

@@ -64,7 +64,7 @@ def audit(
         return
     with errors_in_one_line(debug=context.obj):
         from tallytree.lab.audit.library import library_cases, mechanism_cases
-        from tallytree.support.progress import audit_progress
+        from tallytree.support.stages import audit_progress
 
         given: Any = _from_outside(mechanism, options or (), allow_code=allow_code)
         cases = library_cases(epsilon, mechanism) if given is None else mechanism_cases(given, epsilon)
@@ -106,7 +106,7 @@ def _replay(
 ) -> None:
     with errors_in_one_line(debug=context.obj):
         from tallytree.lab.replay import replay
-        from tallytree.support.progress import audit_progress
+        from tallytree.support.stages import audit_progress
 
         given: Any = _from_outside(mechanism, options, allow_code=allow_code)
         if mechanism is not None and given is None:

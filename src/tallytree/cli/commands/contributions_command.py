@@ -22,7 +22,7 @@ from tallytree.cli.shared_options import (
     SpecFile,
     takes_options_of_a_run,
 )
-from tallytree.support.progress import run_progress
+from tallytree.support.stages import run_progress
 
 if TYPE_CHECKING:
     from rich.console import Console

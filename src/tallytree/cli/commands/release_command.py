@@ -32,7 +32,7 @@ from tallytree.cli.shared_options import (
     SpecFile,
     takes_options_of_a_run,
 )
-from tallytree.support.progress import run_progress
+from tallytree.support.stages import run_progress
 
 if TYPE_CHECKING:
     from tallytree.release import Release
@@ -57,7 +57,7 @@ def release(
 ) -> None:
     """Release what SPEC.yaml describes; spends its budget."""
     with errors_in_one_line(debug=context.obj):
-        from tallytree.support.address_space import require_address_space
+        from tallytree.support.machine import require_address_space
 
         require_address_space()  # compiled libraries cannot even be loaded in a very small one
         with run_progress(logs.show_bar(quiet=quiet)):

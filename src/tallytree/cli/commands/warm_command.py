@@ -20,7 +20,7 @@ def warm(context: typer.Context) -> None:
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.warming import synthetic_runs, warm_up
-        from tallytree.support.progress import step_progress
+        from tallytree.support.stages import step_progress
 
         runs = sum(1 for _ in synthetic_runs())
         with step_progress(logs.show_bar(), runs, "synthetic releases") as done:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallytree.accounting.amounts import float_up
+from tallytree.accounting.losses import float_up
 from tallytree.accounting.periods import ALL_TIME, Window
 from tallytree.accounting.run_shares import RunShares
 from tallytree.accounting.spending import Approval, DataSet, Entry, LimitEntry, Standing, granted, shown

@@ -217,7 +217,7 @@ def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Sp
 
 
 def _amount(amount: float | str) -> str:
-    from tallytree.accounting.amounts import shown_up
+    from tallytree.accounting.losses import shown_up
 
     return amount if isinstance(amount, str) else shown_up(amount)
 

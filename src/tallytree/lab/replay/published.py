@@ -24,12 +24,12 @@ from unittest import mock
 
 import pyarrow as pa
 
-from tallytree.lab._internals import charts, export, kept_values, report_page, spill_folders, stages
+from tallytree.lab._internals import charts, export, pld, report_page, spill_folders, stages
 from tallytree.release import Release, part_folders
 
 TEXTS = ("error", "ledger", "log", "times", "warnings")
 """What is shown as lines of text."""
-ABOUT_THE_MACHINE = frozenset((spill_folders.logger.name, kept_values.logger.name))
+ABOUT_THE_MACHINE = frozenset((spill_folders.logger.name, pld.logger.name))
 """The loggers whose lines are about what other processes have left on the machine."""
 ONCE = "PySpark does not yet fully support pandas"
 """A warning of PySpark's versions, which a process gives once."""

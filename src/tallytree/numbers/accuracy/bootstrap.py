@@ -35,7 +35,7 @@ from tallytree.run.planned_households import size_level
 from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.mechanism import ReleasedSizes, sum_over_tree
 from tallytree.support.arrays import IntArray, NumberArray, sum_by_key
-from tallytree.support.threads import side_by_side
+from tallytree.support.machine import side_by_side
 from tallytree.tables import PublicTotals, TableLayout, TablesMechanism
 
 LEAVES_AT_ONCE = 1_000_000

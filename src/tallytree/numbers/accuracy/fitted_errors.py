@@ -25,8 +25,7 @@ from tallytree.release.level_tables import ChangedTable
 from tallytree.release.statement import TABLES_MADE_BY, versions
 from tallytree.release.view.areas import Block, SummedAreas
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
-from tallytree.solvers.trees.sums import InSums, sum_variances
-from tallytree.solvers.trees.variance import upward_variances
+from tallytree.solvers.trees.linear import InSums, sum_variances, upward_variances
 from tallytree.support.arrays import FloatArray, IntArray, chunks, sum_by_key
 
 METHOD = "fit"
@@ -111,7 +110,7 @@ class _KeptLevel:
         depth: the level.
         nodes: int64 (n,).
         ascending: int64 (n,), the places of the nodes in the order of their numbers.
-        first_child: of the measured level above, see `solvers.trees.sums`.
+        first_child: of the measured level above, see `solvers.trees.linear`.
         parents_at: int64 (n above,), the measured level's kept nodes above, as nodes of the level `depth` − 1.
         others: int64 (n above,), how many children of each were measured and not kept.
     """
@@ -182,7 +181,7 @@ class FittedTree:
         """Of nodes, the covariance of each with its ancestor over the variance of the ancestor: float64 (n,).
 
         Given its ancestor, a node errs by what the ancestor does not know. So the covariance is a / A of the children
-        of every node between (`solvers.trees.sums` has these), times the variance of the ancestor.
+        of every node between (`solvers.trees.linear` has these), times the variance of the ancestor.
 
         Args:
             depth: the level of the nodes.

@@ -42,8 +42,7 @@ from tallytree.release.view.recorded_measurements import FRESH_COPY, published_r
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.sizes import ReleasedSizes, SizesMechanism
 from tallytree.support.arrays import IntArray, NumberArray
-from tallytree.support.progress import step_progress
-from tallytree.support.stages import stage
+from tallytree.support.stages import stage, step_progress
 from tallytree.support.validate import integer
 from tallytree.tables import TableLayout, TablesMechanism
 

@@ -41,8 +41,7 @@ from tallytree.run.counted_records import listed_counts
 from tallytree.sizes.mechanism import summed
 from tallytree.sizes.private_maximum import largest_published
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
-from tallytree.support.progress import step_progress
-from tallytree.support.stages import stage
+from tallytree.support.stages import stage, step_progress
 from tallytree.support.validate import integer
 
 StandIn: TypeAlias = CountReplicates | SizeReplicates | TableReplicates | HouseholdReplicates

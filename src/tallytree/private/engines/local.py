@@ -1,4 +1,4 @@
-"""Tabulation on this machine, with DuckDB."""
+"""Tabulation on this machine, with DuckDB; and an engine that tabulates a table once, however often it is released."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tallytree.private.engines.engine import Found
-from tallytree.private.engines.requests import Request
+import pyarrow as pa
+
+from tallytree.private.engines.engine import Engine, Found, Request
 from tallytree.private.tabulate.records import Records, check_records, close
-from tallytree.support.address_space import require_address_space
-from tallytree.support.memory import LEAST_LIMIT
+from tallytree.support.machine import LEAST_LIMIT, require_address_space
 from tallytree.support.stages import reading
 from tallytree.support.validate import integer, memory_text, path_text
 
 if TYPE_CHECKING:
     from tallytree.private.tabulate.session import Session
+
 
 MAX_THREADS = 1_024
 """More threads than processors gain nothing, and DuckDB crashes where the system has no room for them."""
@@ -135,3 +136,49 @@ def one_release() -> Iterator[None]:
 
 def _records(table: Any, request: Request[Found]) -> Records:
     return check_records(table, request.keys, request.others, request.argument, drop_unknown=request.drop_unknown)
+
+
+class Remembering:
+    """Another engine, whose statistics of pyarrow tables are kept as long as this object lives.
+
+    An experiment releases one table hundreds of times, and tabulating is most of the time of a release of flows. The
+    statistics are private like the records, and are kept in memory only. Tables that could have changed in between
+    (files, data frames, relations) are tabulated every time, and so are tables with a contribution bound, whose key
+    differs each time. Do not change an array that a pyarrow table was made of: the old statistics would be returned.
+
+    Args:
+        engine: which tabulates; `Local()` by default.
+    """
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine: Engine = Local() if engine is None else engine
+        # A table and a hierarchy are compared by `id`; the entry holds them, so that no other object gets the same id.
+        self._kept: dict[Any, tuple[Any, Any]] = {}
+
+    def __repr__(self) -> str:
+        """The engine; nothing of the statistics."""
+        return f"Remembering({self._engine!r})"
+
+    @property
+    def name(self) -> str:
+        """That of the engine."""
+        return self._engine.name
+
+    @property
+    def software(self) -> tuple[str, ...]:
+        """That of the engine."""
+        return self._engine.software
+
+    def check(self, table: Any, request: Request[Found]) -> None:
+        """As the engine does."""
+        self._engine.check(table, request)
+
+    def tabulate(self, table: Any, request: Request[Found]) -> Found:
+        """As the engine does, once for equal requests."""
+        if not isinstance(table, pa.Table) or request.bound is not None:
+            return self._engine.tabulate(table, request)
+        key = (id(table), request)
+        if key not in self._kept:
+            self._kept[key] = (table, self._engine.tabulate(table, request))
+        found: Found = self._kept[key][1]
+        return found

@@ -16,11 +16,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from tallytree.private.band_work import BandPlace
-from tallytree.private.engines.engine import Found
-from tallytree.private.engines.requests import Request
+from tallytree.private.engines.engine import Found, Request
 from tallytree.private.tabulate.records import Records, check_records, close, located_records
-from tallytree.sources.text_columns import is_text_type
-from tallytree.sources.type_names import type_in_messages
+from tallytree.sources.column_types import is_text_type, type_in_messages
 from tallytree.support.validate import require_packages, safe_text
 
 LEAST_SPARK = (4, 1)
@@ -139,9 +137,9 @@ class Spark:
         if frame is None:
             records = check_records(table, *wanted, drop_unknown=drop)
         else:
-            from tallytree.private.tabulate import spark_reading
+            from tallytree.private.tabulate import spark_session
 
-            schema = spark_reading.schema_of(frame, request.argument)
+            schema = spark_session.schema_of(frame, request.argument)
             records = located_records(frame, [((), schema)], *wanted, drop_unknown=drop)
         _require_ids_with_one_text(records)
         return records

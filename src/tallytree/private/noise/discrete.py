@@ -1,27 +1,29 @@
 """Integer noise, drawn exactly: a pure function of (scale, key, address, cell).
 
-Noise is drawn by inverse CDF from the words of a keyed cipher (`sampler_by_scale`, `inverse_cdf`, `chacha`). It is
+Noise is drawn by inverse CDF from the words of a keyed cipher (`digits`, `inverse_cdf`, `entropy`). It is
 exact but for two things: the uniform bits are ChaCha20's, and what lies beyond 2^62 - 1, less than exp(-10^9) of any
 law, counts as that largest value. The running time depends on the values drawn and is outside the privacy guarantee.
+
+A `NoiseSource` is where a release's noise comes from: keyed (the default), or drawn by OpenDP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallytree.accounting.scales import Number, next_float, representable, shown
+from tallytree.errors import BudgetExceeded
 from tallytree.kinds.measurements import Noise
-from tallytree.private.noise.chacha import opened
-from tallytree.private.noise.entropy import derive
-from tallytree.private.noise.sampler import Sampler
-from tallytree.private.noise.sampler_by_scale import sampler_of_gaussian, sampler_of_laplace
-from tallytree.support.memory import machine_bytes
-from tallytree.support.threads import available_threads, side_by_side
+from tallytree.private.noise.digits import sampler_of_gaussian, sampler_of_laplace
+from tallytree.private.noise.entropy import derive, opened
+from tallytree.private.noise.inverse_cdf import Sampler
+from tallytree.support.arrays import IntArray
+from tallytree.support.machine import available_threads, machine_bytes, side_by_side
 from tallytree.support.validate import require_packages
 
 Integers = NDArray[np.int64]
@@ -83,13 +85,13 @@ def discrete_gaussian(
     return _draw(sampler_of_gaussian, "sigma", sigma, key, address, range(_checked_size(size)), threads)
 
 
-def laplace_at(
-    scale: Number, key: bytes, address: tuple[str | int, ...], cells: ArrayLike, *, threads: int | None = None
+def noise_at(
+    noise: Noise, key: bytes, address: tuple[str | int, ...], cells: ArrayLike, *, threads: int | None = None
 ) -> Integers:
-    """Draw the noise that `discrete_laplace` gives these cells.
+    """Draw the noise that `discrete_laplace` or `discrete_gaussian` gives these cells.
 
     Args:
-        scale: as in `discrete_laplace`.
+        noise: the distribution, with its scale or sigma.
         key: 32 bytes.
         address: what the cells belong to.
         cells: integers >= 0, shape (n,), any subset in any order; an equal cell has equal noise.
@@ -102,29 +104,8 @@ def laplace_at(
         TypeError: an argument of the wrong kind.
         ValueError: a scale outside [0.001, 10^9], a negative cell, a key that is not 32 bytes long, no thread.
     """
-    return _draw(sampler_of_laplace, "scale", scale, key, address, _checked_cells(cells), threads)
-
-
-def gaussian_at(
-    sigma: Number, key: bytes, address: tuple[str | int, ...], cells: ArrayLike, *, threads: int | None = None
-) -> Integers:
-    """Draw the noise that `discrete_gaussian` gives these cells.
-
-    Args:
-        sigma: as in `discrete_gaussian`.
-        key: 32 bytes.
-        address: what the cells belong to.
-        cells: integers >= 0, shape (n,), any subset in any order; an equal cell has equal noise.
-        threads: how many share the work; as many as there are processors if not given. The noise is the same.
-
-    Returns:
-        int64, shape (n,).
-
-    Raises:
-        TypeError: an argument of the wrong kind.
-        ValueError: a sigma outside [0.001, 10^9], a negative cell, a key that is not 32 bytes long, no thread.
-    """
-    return _draw(sampler_of_gaussian, "sigma", sigma, key, address, _checked_cells(cells), threads)
+    sampler_of, argument = _SAMPLERS[noise.distribution]
+    return _draw(sampler_of, argument, noise.scale, key, address, _checked_cells(cells), threads)
 
 
 def opendp_laplace(scale: Number, size: int) -> Integers:
@@ -160,7 +141,7 @@ def opendp_gaussian(sigma: Number, size: int) -> Integers:
 
 
 def subkey_of(noise: Noise, key: bytes, address: tuple[str | int, ...]) -> bytes:
-    """The 32-byte subkey of which `laplace_at` or `gaussian_at` draws the noise of the cells below an address.
+    """The 32-byte subkey of which `noise_at` draws the noise of the cells below an address.
 
     Args:
         noise: the distribution; it is part of the subkey's address, so no two distributions share one.
@@ -173,24 +154,6 @@ def subkey_of(noise: Noise, key: bytes, address: tuple[str | int, ...]) -> bytes
     """
     _, argument = _SAMPLERS[noise.distribution]
     return _subkey(representable(noise.scale, argument), argument, key, address)
-
-
-def drawn_with(subkey: bytes, noise: Noise, cells: ArrayLike) -> Integers:
-    """The noise of these cells, given `subkey_of` of the same distribution: that of `laplace_at` or `gaussian_at`.
-
-    Args:
-        subkey: 32 bytes.
-        noise: the distribution.
-        cells: integers >= 0, shape (n,).
-
-    Returns:
-        int64, shape (n,).
-
-    Raises:
-        TypeError, ValueError: as `laplace_at`.
-    """
-    sampler_of, argument = _SAMPLERS[noise.distribution]
-    return _filled(sampler_of(representable(noise.scale, argument)), subkey, _checked_cells(cells), available_threads())
 
 
 _SAMPLERS: dict[str, tuple[Callable[[Fraction], Sampler], str]] = {
@@ -255,8 +218,8 @@ def _checked_size(size: int) -> int:
         raise ValueError(f"size must be at least 0, got {size}; give the number of cells")
     if 8 * size > machine_bytes():
         raise MemoryError(
-            f"size {size} takes {8 * size / 2**30:,.0f} GiB, more than this machine has; draw part after part with "
-            "laplace_at or gaussian_at"
+            f"size {size} takes {8 * size / 2**30:,.0f} GiB, more than this machine has; draw part after part, "
+            "each under an address of its own"
         )
     return int(size)
 
@@ -290,3 +253,99 @@ def _opendp(argument: str, scale: Number, size: int, make: str, metric: Callable
         part = noise[start : start + _OPENDP_CHUNK]
         part[:] = measurement(np.zeros(part.size, np.int64))
     return noise
+
+
+class NoiseSource(Protocol):
+    """Draws the noise of cells that are known by an address and a number."""
+
+    def draw(self, noise: Noise, address: tuple[str | int, ...], cells: IntArray) -> IntArray:
+        """Noise for `cells` (int64 (n,), distinct) below `address`: int64 (n,)."""
+
+
+class KeyedNoise:
+    """Noise as a function of a secret key and the cell's address: drawn twice, a cell gets the same noise.
+
+    A recomputed cell is therefore not a second release. The key never leaves the object.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __repr__(self) -> str:
+        """Nothing of the key."""
+        return "KeyedNoise(<secret>)"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: the key would leave the object."""
+        raise TypeError("KeyedNoise holds a secret key and cannot be pickled")
+
+    def draw(self, noise: Noise, address: tuple[str | int, ...], cells: IntArray) -> IntArray:
+        """Noise for `cells` below `address`."""
+        return noise_at(noise, self._key, address, cells)
+
+    def below(self, asked: Iterable[tuple[Noise, tuple[str | int, ...]]]) -> SubkeyNoise:
+        """The noise below some addresses, for a task elsewhere: it draws the same, and knows nothing of other noise.
+
+        Args:
+            asked: the distributions and addresses.
+        """
+        return SubkeyNoise({each: subkey_of(each[0], self._key, each[1]) for each in asked})
+
+
+class SubkeyNoise:
+    """The noise of `KeyedNoise` below some addresses, drawn with their subkeys. No key can be computed from a subkey.
+
+    Args:
+        subkeys: by distribution and address, 32 bytes.
+    """
+
+    def __init__(self, subkeys: Mapping[tuple[Noise, tuple[str | int, ...]], bytes]) -> None:
+        self._subkeys = dict(subkeys)
+
+    def __repr__(self) -> str:
+        """Nothing of the subkeys."""
+        return "SubkeyNoise(<secret>)"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, so that no closure holds a subkey; `shown_to_task` is the way to a task."""
+        raise TypeError("SubkeyNoise holds secret keys and cannot be pickled")
+
+    def shown_to_task(self) -> dict[tuple[Noise, tuple[str | int, ...]], bytes]:
+        """The subkeys, for the connection over which a task fetches them; they are written nowhere."""
+        return dict(self._subkeys)
+
+    def draw(self, noise: Noise, address: tuple[str | int, ...], cells: IntArray) -> IntArray:
+        """Noise for `cells` below `address`.
+
+        Raises:
+            BudgetExceeded: the subkey was not given.
+        """
+        subkey = self._subkeys.get((noise, address))
+        if subkey is None:
+            raise BudgetExceeded(f"noise: a task has no key for {address}, so it cannot measure there")
+        sampler_of, argument = _SAMPLERS[noise.distribution]
+        sampler = sampler_of(representable(noise.scale, argument))
+        return _filled(sampler, subkey, _checked_cells(cells), available_threads())
+
+
+class OpenDPNoise:
+    """Noise drawn by OpenDP from the operating system's entropy, fresh at every call.
+
+    A cell drawn twice would be a second release, so each cell is drawn once only.
+    """
+
+    def __init__(self) -> None:
+        self._drawn: dict[tuple[str | int, ...], list[IntArray]] = {}
+
+    def draw(self, noise: Noise, address: tuple[str | int, ...], cells: IntArray) -> IntArray:
+        """Noise for `cells` below `address`.
+
+        Raises:
+            BudgetExceeded: one of them was drawn before, or is asked for twice.
+        """
+        earlier = self._drawn.setdefault(address, [])
+        if len(np.unique(cells)) < len(cells) or any(np.isin(cells, before).any() for before in earlier):
+            raise BudgetExceeded(f"noise: a cell of {address} was measured before; measuring it again is not paid for")
+        earlier.append(cells.copy())
+        draw = opendp_laplace if noise.distribution == "discrete_laplace" else opendp_gaussian
+        return draw(noise.scale, len(cells))

@@ -10,21 +10,27 @@ with U < F(k). With the threshold T(k) = ⌊2^bits·F(k)⌋,
 So the table never decides wrongly, and what it leaves open (2^-bits for each threshold) is decided as precisely as it
 needs. A word that equals several thresholds leaves all their ranks open, and `settle` decides between them in one
 search: so it is for word 0 (the lower tail, where every threshold is 0) and for the word of ones (the upper tail).
-Thresholds are computed with
-integers; where no precision that was tried can separate T from T + 1, both words are left open.
+Thresholds are computed with integers; where no precision that was tried can separate T from T + 1, both words are left
+open.
+
+**Samplers.** A sampler has a kernel that decides nearly every cell, and a method `settle` in exact arithmetic that
+follows the same protocol for the few cells that the kernel leaves open: both use the same words for the same decisions.
+Settled values are bounded by `MAX_NOISE`, those of the kernels by 45·scale: no table for 64-bit words goes further.
+Here is the one for a small scale, with one table for the entire draw; `digits` has those for large ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallytree.accounting.enclosures import Enclosure, one_minus
-from tallytree.accounting.laws import Law
-from tallytree.support.kernels import inlined
+from tallytree.accounting.laws import Enclosure, Law, one_minus
+from tallytree.private.noise.entropy import LANES, WORDS_PER_BLOCK, KeyWords, cell_words, own_word
+from tallytree.support.kernels import inlined, kernel
 
 MoreWords = Callable[[], int]
 """Gives a uniform word that was not read before."""
@@ -213,3 +219,115 @@ def settle(
             word = word << more_bits | more()
             bits += more_bits
     return high
+
+
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+BATCH = 1024
+"""How many cells a kernel works on at once."""
+
+
+class Sampler(Protocol):
+    """Makes noise of words."""
+
+    def fill(self, key: KeyWords, cells: Integers, noise: Integers) -> None:
+        """Write the noise of each cell."""
+
+    def settle(self, word: int, more: MoreWords) -> int:
+        """Decide one draw in exact arithmetic."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the tables take."""
+
+
+@inlined
+def batch_buffers() -> tuple[Words, Words, Integers]:
+    """Memory for one batch: words, blocks, and a list of places."""
+    return (
+        np.empty(BATCH, np.uint64),
+        np.empty(BATCH + LANES, np.uint64),
+        np.empty(BATCH, np.int64),
+    )
+
+
+def settle_cells(sampler: Sampler, key: KeyWords, cells: Integers, left_open: Integers, noise: Integers) -> None:
+    """Write the noise of the cells that a kernel left open; `left_open` lists their places."""
+    for i in left_open.tolist():
+        noise[i] = settle_cell(sampler, key, int(cells[i]))
+
+
+def settle_by(table: CdfTable, law: Law, word: int, more: MoreWords) -> int:
+    """`settle`, between the values that the table knows to lie around it."""
+    return settle(law, word, table.bits, more, around=table.around(word))
+
+
+def settle_cell(sampler: Sampler, key: KeyWords, cell: int) -> int:
+    """The cell's noise by exact arithmetic alone: its word of the main stream, then words of its own stream."""
+    words, blocks = np.empty(LANES * WORDS_PER_BLOCK, np.uint64), np.empty(1 + LANES, np.uint64)
+    cell_words(key, np.array([cell], np.int64), blocks, words)
+    own = _own_words(key, cell)
+    return sampler.settle(int(words[0]), lambda: next(own))
+
+
+def _own_words(key: KeyWords, cell: int) -> Iterator[int]:
+    number = 0
+    while True:
+        yield int(own_word(key, cell, number))
+        number += 1
+
+
+_WORD_BITS = 64
+
+
+@dataclass(frozen=True)
+class SingleTable:
+    """Noise by one table, for 64-bit words."""
+
+    law: Law
+    table: CdfTable
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the table takes."""
+        return self.table.bytes
+
+    def fill(self, key: KeyWords, cells: Integers, noise: Integers) -> None:
+        """Write the noise of each cell."""
+        left_open = _fill(key, cells, self.table.for_kernels, self.table.first, noise)
+        settle_cells(self, key, cells, left_open, noise)
+
+    def settle(self, word: int, more: MoreWords) -> int:
+        """Decide one draw in exact arithmetic."""
+        return settle_by(self.table, self.law, word, more)
+
+
+def single_table(law: Law, bits: int = _WORD_BITS) -> SingleTable:
+    """Draw a law by one table."""
+    return SingleTable(law, tabulate(law, bits))
+
+
+@kernel
+def _fill(key: KeyWords, cells: Integers, table: KernelTable, first: int, noise: Integers) -> Integers:
+    words, blocks, scratch = batch_buffers()
+    left_open = np.empty(cells.size, np.int64)
+    count = 0
+    thresholds, guide, shift = table
+    for start in range(0, cells.size, BATCH):
+        batch = cells[start : start + BATCH]
+        out = noise[start : start + BATCH]
+        cell_words(key, batch, blocks, words)
+        unsure = 0
+        for i in range(batch.size):
+            k, sure = quick_rank(words[i], thresholds, guide, shift)
+            out[i] = first + k
+            scratch[unsure] = i
+            unsure += 1 - sure
+        for at in range(unsure):
+            i = scratch[at]
+            k = rank(words[i], table)
+            out[i] = first + k
+            left_open[count] = start + i
+            count += int(k == UNDECIDED)
+    return left_open[:count].copy()

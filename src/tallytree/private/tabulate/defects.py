@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.private.tabulate.leaf_tables import joined_leaves
+from tallytree.private.tabulate.columns import id_columns, joined_leaves
 from tallytree.private.tabulate.records import Records
-from tallytree.private.tabulate.renamed_columns import id_columns
 from tallytree.private.tabulate.session import Session
 from tallytree.product import LeafKey
 from tallytree.trees.impossible import Impossible

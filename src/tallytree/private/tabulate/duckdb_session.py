@@ -1,6 +1,8 @@
 """DuckDB, for one tabulation: a connection with settings of its own, and errors that quote nothing of a record.
 
 What DuckDB says when it fails may quote a record, so its exceptions end here: see `DuckDBSession.run`.
+
+DuckDB reads Parquet files of this machine itself, and all else as Arrow.
 """
 
 from __future__ import annotations
@@ -8,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
+import pyarrow as pa
 
-from tallytree.private.core_dumps import core_dumps_disabled
-from tallytree.private.tabulate import duckdb_reading
-from tallytree.private.tabulate.dialect import DUCKDB_FUNCTIONS
-from tallytree.private.tabulate.records import Records
+from tallytree.private.tabulate.columns import kept_rows, renamed_columns
+from tallytree.private.tabulate.records import ColumnLayout, Records, enumerate_names
+from tallytree.private.tabulate.session import DUCKDB_FUNCTIONS
 from tallytree.sources.duckdb_files import SETTINGS
 from tallytree.sources.failures import SourceError
+from tallytree.sources.partitions import disagreement, in_the_files_form
 from tallytree.sources.scans import Scan
-from tallytree.support.spill_folders import spill_folder
+from tallytree.support.spill_folders import core_dumps_disabled, spill_folder
 from tallytree.support.stages import observed
 
 _T = TypeVar("_T")
@@ -42,11 +46,29 @@ class DuckDBSession:
         self._functions = dict(DUCKDB_FUNCTIONS)
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
-        """A query that yields the wanted columns under our names, and its parameters."""
+        """A query that yields the wanted columns under our names, and its parameters.
+
+        Raises:
+            SourceError: files disagree with the names of their folders.
+        """
         if isinstance(records.source, Scan):
             records = replace(records, source=records.source.spilling_to(self._temp_directory))
         self._failures = records.failures
-        return duckdb_reading.source(records, self.register, self.run)
+        queries: list[str] = []
+        parameters: dict[str, list[str | None]] = {}
+        streams = [] if records.local_parquet else records.streams()
+        for i, layout in enumerate(records.layouts):
+            if records.local_parquet:
+                files = _ParquetFiles(records, i, layout)
+                files.require_agreement(self.run)
+                parameters |= files.parameters
+                origin, values = files.origin, files.values
+            else:
+                self.register(f"records{i}", streams[i])
+                origin, values = f"records{i}", [name for name, _ in enumerate_names(records.wanted)]
+            columns = renamed_columns(records, values, layout.types)
+            queries.append(f"SELECT {columns} FROM {origin}{kept_rows(records, values, layout.types)}")
+        return " UNION ALL ".join(queries), parameters
 
     def register(self, name: str, table: Any) -> None:
         """Let SQL read an Arrow table or stream under a name of ours."""
@@ -108,6 +130,81 @@ def _refusal(error: Exception, argument: str) -> BaseException:
         "in a spec {csv: path, encoding: latin-1}), and its CSV quoted as in RFC 4180, with as many cells in every row "
         "as in the header?"
     )
+
+
+class _ParquetFiles:
+    """Files of one layout in SQL. A column in the names of folders is looked up by the number of the file.
+
+    Attributes:
+        origin: what stands behind FROM.
+        values: per wanted column, the expression that reads it.
+        parameters: the paths of the files, and per partition column its value in each.
+    """
+
+    def __init__(self, records: Records, i: int, layout: ColumnLayout) -> None:
+        self._records, self._layout, self._files = records, layout, f"files{i}"
+        names = ", ".join(name for name, _ in enumerate_names(range(layout.width)))
+        self.origin = f"read_parquet($files{i}, hive_partitioning = false) AS file({names})"
+        self.parameters: dict[str, list[str | None]] = {
+            f"files{i}": [_literal_path(path, records) for path in layout.paths]
+        }
+        self.values: list[str] = []
+        self._in_both: list[tuple[str, str, str]] = []
+        for place, (wanted, position) in enumerate(zip(records.wanted, layout.positions, strict=True)):
+            part = f"part{i}_{place}"
+            by_file = self._by_file(wanted.name, layout.types[place])
+            self.values.append(f"c{position}" if position < layout.width else _looked_up(part))
+            if by_file is None:
+                continue
+            self.parameters[part] = by_file
+            if position < layout.width:
+                self._in_both.append((wanted.name, f"c{position}", part))
+
+    def _by_file(self, column: str, kind: pa.DataType) -> list[str | None] | None:
+        """The value of a column that is in the names of folders, for each file; None of another column."""
+        files: Any = self._records.source
+        values = [dict(files.partition_values(path)) for path in self._layout.paths]
+        named = [column in each for each in values]
+        if not any(named):
+            return None
+        if not all(named):
+            raise SourceError(
+                f"{self._records.argument}: some of the files lie in folders that are named {column}=…, and others do "
+                "not; give files of one kind"
+            )
+        return [in_the_files_form(each[column], kind) for each in values]
+
+    def require_agreement(self, run: Callable[..., Any]) -> None:
+        """Refuse a column in the files that says something else than the names of their folders."""
+        for name, value, part in self._in_both:
+            query = (
+                f"SELECT min(file_index) FROM {self.origin} "
+                f"WHERE CAST({value} AS VARCHAR) IS DISTINCT FROM {_looked_up(part)}"
+            )
+            used = {each: given for each, given in self.parameters.items() if each in (self._files, part)}
+            place = run(query, **used)[0][0]
+            if place is not None:
+                files: Any = self._records.source
+                raise disagreement(files.named(self._layout.paths[place]), name, self._records.argument)
+            del self.parameters[part]  # what the files have is read
+
+
+def _looked_up(part: str) -> str:
+    return f"(${part})[CAST(file_index AS BIGINT) + 1]"
+
+
+def _literal_path(path: str, records: Records) -> str:
+    """A path that DuckDB's globbing takes for what it is (and for a file's, not an address's).
+
+    Raises:
+        SourceError: it cannot be written so: to the globbing, a backslash parts folders.
+    """
+    if "\\" in path and any(letter in path for letter in "*?["):
+        files: Any = records.source
+        raise SourceError(
+            f"{records.argument}: the file name {files.named(path)!r} has a backslash and one of * ? [; rename the file"
+        )
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(Path(path).absolute()))
 
 
 @contextmanager

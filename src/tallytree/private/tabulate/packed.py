@@ -23,8 +23,7 @@ MADE = {
     "tallytree.kinds.measurements": {"Measurement", "Noise"},
     "tallytree.sizes.mechanism": {"ReleasedSizes"},
     "tallytree.solvers.sizes.joint_families": {"FromBelow"},
-    "tallytree.solvers.sizes.joint_rates": {"RawSums"},
-    "tallytree.solvers.sizes.joint_upward": {"Estimate"},
+    "tallytree.solvers.sizes.joint_rates": {"Estimate", "RawSums"},
 }
 """By module our types that may be named by what a task has made; it may hold arrays of numbers and fractions too."""
 

@@ -1,24 +1,117 @@
-"""The records of a table: which of its columns are wanted, of what kind, and where they stand. Reads schemas only."""
+"""The records of a table: which of its columns are wanted, of what kind, and where they stand. Reads schemas only.
+
+**Key columns whose type cannot meet the hierarchy's labels**: 1 and 01 are two labels, and an integer is never 01. The
+types of columns and the hierarchy are public, so all that is said of them shows nothing of a record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallytree.accounting.periods import Period
-from tallytree.private.tabulate.key_types import require_types_that_meet
 from tallytree.product import LeafKey
+from tallytree.sources.column_types import is_text_type, type_in_messages
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import Files, Scan, Source, locate
 from tallytree.sources.partitions import is_partition
-from tallytree.sources.reading import file_batches
-from tallytree.sources.schemas import require_columns, schemas
-from tallytree.sources.text_columns import is_text_type
-from tallytree.sources.type_names import type_in_messages
+from tallytree.sources.reading import file_batches, require_columns, schemas
+
+CANONICAL = r"^(0|-?[1-9][0-9]*)$"
+
+
+def require_types_that_meet(
+    columns: Sequence[str], types: Sequence[pa.DataType], hierarchy: Any, where: str, *, drop_unknown: bool
+) -> None:
+    """Refuse, where records outside the hierarchy are dropped, key columns whose records it would lose by their type.
+
+    Args:
+        columns: the records' columns, down to the leaves.
+        types: theirs.
+        hierarchy: the public tree.
+        where: the table in messages.
+        drop_unknown: whether a record outside the hierarchy is left out; otherwise it is an error, and is noticed.
+
+    Raises:
+        TypeError: integers, where some labels are not how an integer is written.
+    """
+    if not drop_unknown:
+        return
+    for column, kind, level, labels in _levels(columns, types, hierarchy):
+        if _is_whole(kind):
+            strange = _not_canonical(labels)
+            if strange is not None:
+                raise TypeError(
+                    f"{where}: column {column!r} holds {kind}, but the hierarchy has the label {strange!r} at "
+                    f"{level!r}, which no integer is written as; such records would be dropped without a word. Read "
+                    "the column as text, as the hierarchy's table has it"
+                )
+        elif is_text_type(kind) and level in hierarchy.integer_columns:
+            warnings.warn(
+                f"{where}: column {column!r} holds text, but the hierarchy's table has integers at {level!r}; records "
+                "whose code is written in another way than an integer (such as 01) are dropped. Read both as text",
+                stacklevel=2,
+            )
+
+
+def hint_on_types(columns: Sequence[str], types: Sequence[pa.DataType], hierarchy: Any) -> str:
+    """What of the types may put a record outside the hierarchy, as the rest of a message; mostly nothing."""
+    for column, kind, level, labels in _levels(columns, types, hierarchy):
+        zeros = _with_lost_zeros(labels)
+        if _is_whole(kind) and (strange := zeros or _not_canonical(labels)) is not None:
+            remedy = "read the column as text, so that codes keep their leading zeros"
+            return (
+                f". Column {column!r} holds {kind}, but the hierarchy has labels such as {strange!r} at {level!r}; "
+                f"{remedy if zeros else 'give the records a column with these labels'}"
+            )
+        if is_text_type(kind) and zeros is not None:
+            return (
+                f". The hierarchy has labels with leading zeros at {level!r}, such as {zeros!r}; `tallytree lint` says "
+                "whether the records have lost theirs"
+            )
+        if is_text_type(kind) and len(labels) and _not_canonical(labels) is None:
+            return (
+                f". The hierarchy's labels at {level!r} are numbers without leading zeros; if codes have them, read "
+                "the hierarchy's table as text too (01 and 1 are two labels)"
+            )
+    return ""
+
+
+def _with_lost_zeros(labels: pa.Array) -> str | None:
+    """The first label of digits that begins with 0 and is not 0 itself; None without one."""
+    padded = labels.filter(pc.match_substring_regex(labels, "^0[0-9]+$"))
+    return padded[0].as_py() if len(padded) else None
+
+
+def _levels(
+    columns: Sequence[str], types: Sequence[pa.DataType], hierarchy: Any
+) -> Iterator[tuple[str, pa.DataType, str, pa.Array]]:
+    """Column, type, level and labels of every level that records are matched at."""
+    number = len(columns)
+    if number == 0:
+        return
+    for column, kind, level, labels in zip(
+        columns, types, hierarchy.columns[-number:], hierarchy.labels[-number:], strict=True
+    ):
+        yield column, kind.value_type if pa.types.is_dictionary(kind) else kind, level, labels
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+
+
+def _not_canonical(labels: pa.Array) -> str | None:
+    """The first label that is not how an integer is written; None if all are."""
+    canonical = pc.match_substring_regex(labels, CANONICAL)
+    place = pc.index(canonical, False).as_py()
+    return None if place < 0 else str(labels[place].as_py())
+
 
 PUBLIC_TABLES = frozenset({"public_groups", "public_totals"})
 """Arguments with tables that are counted as records are, and are public."""
@@ -154,7 +247,7 @@ def check_records(
     Raises:
         ValueError: a column is missing, or twice there; a file cannot be read.
         TypeError: a column has a type that its use does not allow, or `table` is not a table; records would be left
-            out because of their column's type (see `key_types`).
+            out because of their column's type (see `require_types_that_meet`).
     """
     named = {column.name for column in others}.union(*((key.code,) if key.code else key.columns for key in keys))
     source = locate(table, argument, named, public=argument in PUBLIC_TABLES)
@@ -190,7 +283,7 @@ def located_records(
 
     Args:
         source: the table.
-        distinct: its schemas, each with the files that have it: see `tallytree.sources.schemas.schemas`.
+        distinct: its schemas, each with the files that have it: see `tallytree.sources.reading.schemas`.
         keys: the columns of the paths.
         others: further columns.
         argument: the table's name in messages.
@@ -266,27 +359,8 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _require_type(column: Wanted, kind: pa.DataType, numbers_are_text: bool, where: str) -> None:
-    allowed, remedy = {
-        "key": (_is_text_or_integer(kind), "keys must be strings or integers (cast the column first)"),
-        "group": (_is_identity(kind), "a group's id must be text or an integer (cast the column first)"),
-        "household": (
-            _is_identity(kind),
-            "a household's id must be text or an integer (cast the column first; in pandas, integers with nulls are "
-            "Int64)",
-        ),
-        "person": (_is_text_or_integer(kind) or _is_uuid(kind), "ids must be text or integers (cast the column first)"),
-        "number": (
-            is_number(kind) or (numbers_are_text and is_text_type(kind)),
-            "it must hold integers (cast the column first)",
-        ),
-        "period": (
-            is_text_type(kind) or _is_day_or_moment(kind),
-            "it must hold dates, timestamps without a time zone or in UTC, or text such as 2026-03-04, 2026-03 or "
-            "2026-W10 (cast the column to dates first)",
-        ),
-        "rest": (True, ""),
-    }[column.use]
-    if not allowed:
+    fits, remedy = _FITTING_TYPES.get(column.use, (lambda kind: True, ""))
+    if not fits(kind) and not (column.use == "number" and numbers_are_text and is_text_type(kind)):
         raise TypeError(f"{where}: column {column.name!r} {named(column)}holds {type_in_messages(kind)}; {remedy}")
 
 
@@ -334,3 +408,24 @@ def is_number(kind: pa.DataType) -> bool:
 def is_narrow_decimal(kind: pa.DataType) -> bool:
     """Whether an Arrow type is a decimal that DuckDB knows too (at most 128 bits)."""
     return bool(pa.types.is_decimal(kind)) and kind.bit_width <= 128
+
+
+_FITTING_TYPES: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
+    "key": (_is_text_or_integer, "keys must be strings or integers (cast the column first)"),
+    "group": (_is_identity, "a group's id must be text or an integer (cast the column first)"),
+    "household": (
+        _is_identity,
+        "a household's id must be text or an integer (cast the column first; in pandas, integers with nulls are Int64)",
+    ),
+    "person": (
+        lambda kind: _is_text_or_integer(kind) or _is_uuid(kind),
+        "ids must be text or integers (cast the column first)",
+    ),
+    "number": (is_number, "it must hold integers (cast the column first)"),
+    "period": (
+        lambda kind: is_text_type(kind) or _is_day_or_moment(kind),
+        "it must hold dates, timestamps without a time zone or in UTC, or text such as 2026-03-04, 2026-03 or 2026-W10 "
+        "(cast the column to dates first)",
+    ),
+}
+"""Which types a use allows, and what to do about others; `"rest"` allows all."""

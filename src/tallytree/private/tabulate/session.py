@@ -1,4 +1,9 @@
-"""What the statements of a tabulation need of an engine that runs SQL."""
+"""What the statements of a tabulation need of an engine that runs SQL: a session, and the functions of our own.
+
+The statements are DuckDB's SQL, in the subset that sqlglot renders for other engines. What it cannot render is one of
+`DUCKDB_FUNCTIONS`. DuckDB has each as a macro with the definition below; another engine puts its own expression in
+place of each call.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,32 @@ import pyarrow as pa
 
 from tallytree.private.tabulate.records import Records
 
+DUCKDB_FUNCTIONS = {
+    # Whether all of a text matches a pattern (in the syntax that RE2 and Java have in common).
+    "full_match(content, pattern)": "regexp_full_match(content, pattern)",
+    # The sum of 64-bit integers, exact beyond 64 bits.
+    "exact_sum(number)": "sum(number)",
+    # The length of a text in bytes of UTF-8.
+    "utf8_length(content)": "strlen(content)",
+    # The day of a moment (a timestamp with a time zone) in UTC, whatever the session's zone is.
+    "utc_day(moment)": "CAST(make_timestamp(epoch_us(CAST(moment AS TIMESTAMPTZ))) AS DATE)",
+    # The first 60 bits of sha256(key ‖ content in UTF-8), as BIGINT: see `contribution_bound`.
+    "keyed_place(key, content)": "CAST('0x' || left(sha256(key || encode(content)), 15) AS BIGINT)",
+}
+"""Signature: its definition in DuckDB's dialect."""
+
 
 class Session(Protocol):
     """One tabulation in an engine: where the records are read and the statements run.
 
-    Statements are in DuckDB's dialect (see `dialect`); another engine renders them for itself. Parameters are written
+    Statements are in DuckDB's dialect; another engine renders them for itself. Parameters are written
     `$name`. A name of a table is always one of ours.
     """
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns of the records under our names, and its parameters.
 
-        The names and the checks of numbers are those of `renamed_columns`. The query may be run only once.
+        The names and the checks of numbers are those of `columns`. The query may be run only once.
         """
 
     def register(self, name: str, table: pa.Table) -> None:

@@ -6,6 +6,8 @@ fingerprint of its certificate and a random token (`Where`). A task connects, co
 and the number of what it works on, and gets what is meant for it. At the end the server, its certificate and its token
 are gone, so what a closure, a log or an event file holds opens nothing. The connection has forward secrecy (TLS 1.3).
 What is sent is in memory only: of the driver, and of the Python workers while a task runs.
+
+The key of the contribution bound is fetched so, for `keyed_place` on executors.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -201,3 +204,36 @@ def fetching(where: Where) -> Callable[[int], bytes]:
         raise RuntimeError("tallytree-key: the driver does not answer")
 
     return fetched
+
+
+def place_function(where: Where) -> Any:
+    """`keyed_place` as a function of Spark: see `session.DUCKDB_FUNCTIONS`.
+
+    It is a closure with imports of its own, so executors need pyarrow, and not this package.
+    """
+    fetched = fetching(where)
+
+    def place(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        import hashlib
+
+        import pyarrow as pa
+
+        begun = hashlib.sha256(fetched(0))
+
+        def of(content: str) -> int:
+            one = begun.copy()
+            one.update(content.encode())
+            return int.from_bytes(one.digest()[:8], "big") >> 4
+
+        for batch in batches:
+            yield pa.array([of(content) for content in batch.to_pylist()], pa.int64())
+
+    from pyspark.sql.functions import arrow_udf
+
+    return arrow_udf(_annotated(place), "bigint")
+
+
+def _annotated(place: Callable[..., Any]) -> Callable[..., Any]:
+    """Types as objects, from which Spark takes that the function is one of iterators."""
+    place.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+    return place

@@ -28,12 +28,12 @@ from pyspark.sql import SparkSession
 
 from tallytree.kinds.measurements import Measurement
 from tallytree.private.band_work import BandInputs, BandWork, OneByOne
-from tallytree.private.core_dumps import core_dumps_disabled
-from tallytree.private.noise.noise_source import KeyedNoise, SubkeyNoise
+from tallytree.private.noise.discrete import KeyedNoise, SubkeyNoise
 from tallytree.private.tabulate.packed import packed, unpacked
 from tallytree.private.tabulate.spark_answers import Where, fetching
 from tallytree.private.tabulate.spark_errors import refusal_of_work
 from tallytree.private.tabulate.spark_session import quietly, serving, session, shielded
+from tallytree.support.spill_folders import core_dumps_disabled
 
 PIECE_BYTES = 2**24
 """What a task has made comes in rows of this many bytes."""

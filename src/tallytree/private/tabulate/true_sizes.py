@@ -1,20 +1,28 @@
-"""True group sizes of every level, summed from the leaves. Private: only a `Measurer` may hold them."""
+"""True group sizes of every level, summed from the leaves: in memory, or in files of a run's private folder.
+
+Private: only a `Measurer` may hold them, and what is read from the files, band by band.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.kinds.measurements import Statistic
-from tallytree.private.tabulate.array_digest import array_digest
+from tallytree.private.tabulate.leaf_statistics import DenseStatistics, array_digest
 from tallytree.support.arrays import IntArray, offsets_of, sum_by_key
+from tallytree.support.file_arrays import ROWS_AT_ONCE, ArrayWriter, FileArray, sum_files, written
 from tallytree.support.kernels import kernel
+from tallytree.trees.bands import Band
 
 
-class LargestSize:
+class LargestSize(DenseStatistics):
     """The largest size of all groups: one cell at the root, and no other statistic.
 
     Args:
@@ -23,27 +31,7 @@ class LargestSize:
     """
 
     def __init__(self, root: str, size: int) -> None:
-        self._root, self._size = root, size
-
-    def __repr__(self) -> str:
-        """Nothing of the size."""
-        return "LargestSize(<private>)"
-
-    def size(self, level: str) -> int:
-        """How many nodes the level has: the root."""
-        return int(level == self._root)
-
-    def width(self, level: str, node: int, statistic: Statistic) -> int:
-        """How many cells it has: one."""
-        return 1
-
-    def cells(
-        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
-    ) -> tuple[IntArray, IntArray, IntArray]:
-        """The largest size, for the root; its only part is that one cell."""
-        if statistic != "largest_size" or level != self._root:
-            raise ValueError(f"statistic: {statistic!r} of {level!r} is not the largest size")
-        return np.full(len(nodes), self._size, dtype=np.int64), np.arange(len(nodes) + 1, dtype=np.int64), nodes
+        super().__init__({root: ("largest_size", np.array([[size]], dtype=np.int64))})
 
 
 class LevelRuns(NamedTuple):
@@ -323,3 +311,158 @@ def _fill_some_sorted_sizes(
             values[start : min(before - first, len(values))] = sizes[run]
         if before - first >= len(values):
             break
+
+
+class _LevelFiles(NamedTuple):
+    """The runs of all nodes of a level: see `LevelRuns`."""
+
+    offsets: IntArray
+    sizes: FileArray
+    groups: FileArray
+
+    def of_nodes(self, start: int, stop: int) -> LevelRuns:
+        """The runs of the nodes start … stop − 1."""
+        offsets = self.offsets[start : stop + 1]
+        here = int(offsets[0]), int(offsets[-1])
+        return LevelRuns(start, offsets - offsets[0], self.sizes.read(*here), self.groups.read(*here))
+
+
+class SizesInFiles:
+    """Group sizes of every node as runs (size, number of groups), in files.
+
+    Args:
+        hierarchy: the public tree.
+        keys: int64 (n,), leaf · (largest + 1) + size of each run, in any order.
+        groups: int64 (n,), the number of groups of each run, > 0.
+        groups_per_node: per level, int64, the public number of groups of each node; None where it is private.
+        smallest: the least size.
+        largest: K, the greatest size.
+        folder: where the files are made; who makes it removes it.
+        rows: how many rows are in memory at once.
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        keys: FileArray,
+        groups: FileArray,
+        groups_per_node: Sequence[IntArray | None],
+        smallest: int,
+        largest: int,
+        folder: Path,
+        *,
+        rows: int = ROWS_AT_ONCE,
+    ) -> None:
+        self._tree, self._groups_per_node = hierarchy, groups_per_node
+        self._smallest, self._largest = smallest, largest
+        self._folder, self._rows = folder, rows
+        self._first_group = first_groups(hierarchy, groups_per_node)
+        place, width = Path(tempfile.mkdtemp(prefix="sizes-", dir=folder)), largest + 1  # mode 0700
+        last = len(hierarchy.levels) - 1
+        levels: list[_LevelFiles] = []
+        for depth in range(last, -1, -1):
+            key_of = (lambda keys: keys) if depth == last else _parents_of(hierarchy, depth + 1, width)
+            above, groups = sum_files(keys, groups, key_of, place, f"level-{depth}", rows=rows)
+            if depth < last - 1:
+                keys.remove()
+            levels.append(_level_files(above, groups, hierarchy.size(depth), width, place / f"sizes-{depth}", rows))
+            keys = above
+            if depth == last:
+                self._leaf_keys = above
+        self._levels = levels[::-1]
+
+    @classmethod
+    def of_leaves(
+        cls,
+        hierarchy: Hierarchy,
+        leaves: IntArray,
+        sizes: IntArray,
+        groups: IntArray,
+        groups_per_node: Sequence[IntArray | None],
+        smallest: int,
+        largest: int,
+        folder: Path,
+        *,
+        rows: int = ROWS_AT_ONCE,
+    ) -> SizesInFiles:
+        """The same from arrays in memory, which may be given up afterwards; see `TrueSizes`."""
+        with ArrayWriter(folder / "found-keys") as keys:
+            for start in range(0, len(leaves), rows):
+                part = slice(start, start + rows)
+                keys.append(leaves[part] * (largest + 1) + sizes[part])
+        found = keys.done(), written(folder / "found-groups", groups)
+        made = cls(hierarchy, *found, groups_per_node, smallest, largest, folder, rows=rows)
+        for file in found:
+            file.remove()
+        return made
+
+    def __repr__(self) -> str:
+        """Nothing of the sizes."""
+        return "SizesInFiles(<private>)"
+
+    def digest(self) -> bytes:
+        """The digest that `TrueSizes` of the same groups has; never published."""
+        return array_digest(array for level in self._levels for array in level)
+
+    def largest_size(self) -> LargestSize:
+        """See `TrueSizes.largest_size`."""
+        sizes = self._levels[0].sizes.read()
+        return LargestSize(self._tree.levels[0], int(sizes.max(initial=self._smallest)))
+
+    def clamped(self, largest: int) -> SizesInFiles:
+        """See `TrueSizes.clamped`."""
+        width, place = self._largest + 1, Path(tempfile.mkdtemp(prefix="clamped-", dir=self._folder))
+
+        def clamped_key(keys: IntArray) -> IntArray:
+            return keys // width * (largest + 1) + np.minimum(keys % width, largest)
+
+        found = sum_files(self._leaf_keys, self._levels[-1].groups, clamped_key, place, "found", rows=self._rows)
+        bounds = self._smallest, largest
+        return SizesInFiles(self._tree, *found, self._groups_per_node, *bounds, place, rows=self._rows)
+
+    def top(self, depth: int) -> SizesOfSome:
+        """The sizes of all nodes of the levels down to one."""
+        return self._of({above: (0, self._tree.size(above)) for above in range(depth + 1)})
+
+    def runs_of_band(self, band: Band) -> dict[str, LevelRuns]:
+        """The runs of a band's nodes at the levels below the cut: what `known` needs of it."""
+        return self._runs({depth: band.span(depth) for depth in range(band.depth + 1, len(self._levels))})
+
+    @property
+    def known(self) -> Callable[[Band, Mapping[str, LevelRuns]], SizesOfSome]:
+        """How statistics are made of the runs of a band; public, and it can be pickled."""
+        return partial(sizes_of_band, first_group=self._first_group, smallest=self._smallest, largest=self._largest)
+
+    def _runs(self, spans: dict[int, tuple[int, int]]) -> dict[str, LevelRuns]:
+        return {self._tree.levels[depth]: self._levels[depth].of_nodes(*span) for depth, span in spans.items()}
+
+    def _of(self, spans: dict[int, tuple[int, int]]) -> SizesOfSome:
+        return SizesOfSome(self._tree, self._runs(spans), self._first_group, self._smallest, self._largest)
+
+
+def sizes_of_band(
+    band: Band, runs: Mapping[str, LevelRuns], *, first_group: Mapping[str, IntArray], smallest: int, largest: int
+) -> SizesOfSome:
+    """The sizes of a band's nodes at the levels below the cut, from their runs; all else is public."""
+    return SizesOfSome(band.hierarchy, runs, first_group, smallest, largest)
+
+
+def _level_files(keys: FileArray, groups: FileArray, nodes: int, width: int, path: Path, rows: int) -> _LevelFiles:
+    """The runs of a level from their keys, node · width + size, ascending."""
+    runs = np.zeros(nodes, dtype=np.int64)
+    with ArrayWriter(path) as sizes:
+        for block in keys.blocks(rows):
+            here, size = np.divmod(block, width)
+            first = int(here[0])
+            found = np.bincount(here - first)
+            runs[first : first + len(found)] += found
+            sizes.append(size)
+    return _LevelFiles(offsets_of(runs), sizes.done(), groups)
+
+
+def _parents_of(tree: Hierarchy, depth: int, width: int) -> Callable[[IntArray], IntArray]:
+    def key_of(keys: IntArray) -> IntArray:
+        nodes, sizes = np.divmod(keys, width)
+        return tree.parents(depth, nodes) * width + sizes
+
+    return key_of

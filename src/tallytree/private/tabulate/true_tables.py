@@ -1,22 +1,32 @@
-"""True tables, summed from the combinations of leaves. Private: only a `Measurer` may hold them."""
+"""True tables, summed from the combinations of leaves, and persons by their rank in their household.
+
+Private: only a `Measurer` may hold them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.measurements import Statistic
-from tallytree.private.tabulate.array_digest import array_digest
-from tallytree.private.tabulate.leaf_statistics import LeafCounts
-from tallytree.private.tabulate.true_contributions import TrueContributions, digest_with
+from tallytree.private.tabulate.leaf_statistics import (
+    DenseStatistics,
+    LeafCounts,
+    LeafGroups,
+    TrueContributions,
+    array_digest,
+    digest_with,
+)
 from tallytree.support.arrays import IntArray
 from tallytree.tables import PublicTotals, TableLayout
 
 ROWS_AT_ONCE = 2**22
 
 
-class TrueTables:
+class TrueTables(DenseStatistics):
     """The measured tables, with all their cells.
 
     Args:
@@ -41,41 +51,17 @@ class TrueTables:
     ) -> None:
         self.contributions = contributions
         self.total = int(leaves.counts.sum())
-        self._statistics = dict(statistics)
-        self._layout = layout
-        self._depths = {name: depth for depth, name in enumerate(layout.levels)}
+        depths = {name: depth for depth, name in enumerate(layout.levels)}
         for name, statistic in statistics.items():
-            _check_fits(layout, self._depths[name], statistic)
+            _check_fits(layout, depths[name], statistic)
         detail = _detail(layout, leaves)
-        self._tables = {name: layout.summed(detail, self._depths[name]).ravel() for name in statistics}
+        summed = {name: np.ascontiguousarray(layout.summed(detail, depths[name])) for name in statistics}
+        super().__init__({name: (statistic, summed[name]) for name, statistic in statistics.items()})
         self._digest = array_digest([*leaves.parts, leaves.counts, *(() if totals is None else (totals.totals,))])
-
-    def __repr__(self) -> str:
-        """Nothing of the counts."""
-        return "TrueTables(<private>)"
 
     def digest(self) -> bytes:
         """A digest of all statistics, for the derivation of the noise key; never published."""
         return digest_with(self._digest, self.contributions)
-
-    def size(self, level: str) -> int:
-        """How many areas the table has."""
-        return self._layout.areas(self._depths[level])
-
-    def width(self, level: str, node: int, statistic: Statistic) -> int:
-        """How many cells it has in an area."""
-        return self._layout.width(self._depths[level])
-
-    def cells(
-        self, level: str, nodes: IntArray, statistic: Statistic, part: tuple[int, int] | None = None
-    ) -> tuple[IntArray, IntArray, IntArray]:
-        """The counts of all cells of each of some areas; a cell's number is that within the table."""
-        if self._statistics.get(level) != statistic:
-            raise ValueError(f"statistic: {statistic!r} is not what is measured of the table {level!r}")
-        width = self.width(level, 0, statistic)
-        first, stop = (0, width) if part is None else part
-        numbers = ((nodes * width)[:, None] + np.arange(first, stop, dtype=np.int64)).ravel()
-        return self._tables[level][numbers], np.arange(len(nodes) + 1, dtype=np.int64) * (stop - first), numbers
 
 
 def _check_fits(layout: TableLayout, depth: int, statistic: Statistic) -> None:
@@ -97,3 +83,58 @@ def _detail(layout: TableLayout, leaves: LeafCounts) -> IntArray:
         rows = slice(start, start + ROWS_AT_ONCE)
         np.add.at(detail, layout.detail_cells([part[rows] for part in leaves.parts]), leaves.counts[rows])
     return detail.reshape(areas, cells)
+
+
+class TrueRanks(DenseStatistics):
+    """How many persons of every node have the rank 1, 2, … K in their household, and how many a higher one.
+
+    The persons of a household of n members have the ranks 1 … n, in any order. So cell s − 1, of the rank s ≤ K, is the
+    number of households of s members or more, and the last cell is the sum of max(size − K, 0) over all households.
+
+    Args:
+        hierarchy: the public tree.
+        households: households per leaf and number of members.
+        largest: K.
+        names: what each level is called in the plan, by its name in the tree.
+    """
+
+    def __init__(self, hierarchy: Hierarchy, households: LeafGroups, largest: int, names: Mapping[str, str]) -> None:
+        leaves, sizes, groups = households.leaves, households.sizes, households.groups
+        of_size = np.zeros((hierarchy.n_leaves, largest + 1), dtype=np.int64)
+        np.add.at(of_size, (leaves, np.minimum(sizes, largest)), groups)
+        ranks = np.empty_like(of_size)
+        ranks[:, :-1] = np.cumsum(of_size[:, :0:-1], axis=1)[:, ::-1]
+        ranks[:, -1] = 0
+        np.add.at(ranks[:, -1], leaves, groups * np.maximum(sizes - largest, 0))
+        levels = [ranks]
+        for depth in range(len(hierarchy.levels) - 1, 0, -1):
+            levels.append(np.add.reduceat(levels[-1], hierarchy.first_child[depth - 1][:-1], axis=0))
+        by_level = zip(hierarchy.levels, reversed(levels), strict=True)
+        super().__init__({names[level]: ("persons_by_rank", cells) for level, cells in by_level})
+        self._digest = array_digest([leaves, sizes, groups])
+
+    def digest(self) -> bytes:
+        """A digest of all households, for the derivation of the noise key; never published."""
+        return self._digest
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrueHouseholds:
+    """The tables of persons and the ranks, of the same records.
+
+    Attributes:
+        persons: the tables.
+        ranks: persons by rank.
+    """
+
+    persons: TrueTables
+    ranks: TrueRanks
+
+    def __repr__(self) -> str:
+        """Nothing of the numbers."""
+        return "TrueHouseholds(<private>)"
+
+    def digest(self) -> bytes:
+        """A digest of all statistics, for the derivation of the noise key; never published."""
+        digests = self.persons.digest(), self.ranks.digest()
+        return array_digest([np.frombuffer(each, dtype=np.int64) for each in digests])

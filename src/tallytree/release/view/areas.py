@@ -21,10 +21,9 @@ import pyarrow.compute as pc
 from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.product import Product
 from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
+from tallytree.sources.column_types import text_column
 from tallytree.sources.locate import Files, Scan, locate
-from tallytree.sources.public_tables import read_public
-from tallytree.sources.schemas import column_names, require_columns
-from tallytree.sources.text_columns import text_column
+from tallytree.sources.reading import column_names, read_public, require_columns
 from tallytree.support.arrays import BoolArray, IntArray, concatenate_ranges, sum_by_key
 from tallytree.support.validate import text
 

@@ -22,7 +22,7 @@ from tallytree.kinds.terms import Invariants
 from tallytree.release.release import Release
 from tallytree.release.view.sides import node_numbers
 from tallytree.sizes.mechanism import SizesDomain
-from tallytree.sources.text_columns import text_column
+from tallytree.sources.column_types import text_column
 from tallytree.support.arrays import IntArray, concatenate_ranges
 
 MAX_VALUE = 2**62

@@ -160,10 +160,13 @@ def euclidean_rounded(noisy: npt.ArrayLike, total: int, *, time_limit: float = 6
     return x
 
 
-def chebyshev_mip_families(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike) -> IntArray:
-    """Solve `chebyshev_mip` for every family of children, one after the other.
+def by_family(
+    solve: Callable[[IntArray, int], IntArray], noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike
+) -> IntArray:
+    """Solve one of the problems above for every family of children, one after the other.
 
     Args:
+        solve: `chebyshev_mip` or `euclidean_rounded`.
         noisy: (children,) integers, family after family.
         offsets: (families + 1,) family i is `noisy[offsets[i]:offsets[i + 1]]`.
         totals: (families,) the sum of each family, >= 0.
@@ -172,41 +175,13 @@ def chebyshev_mip_families(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals:
         (children,) int64.
 
     Raises:
-        ModuleNotFoundError, TimeoutError, RuntimeError, TypeError, ValueError: as `chebyshev_mip`, for any family;
-            also for offsets that do not cut up `noisy`.
+        ModuleNotFoundError, TimeoutError, RuntimeError, TypeError, ValueError: as `solve`, for any family; also for
+            offsets that do not cut up `noisy`.
 
     Example:
-        >>> chebyshev_mip_families([5, -2, 7], [0, 2, 3], [3, 6]).tolist()
+        >>> by_family(chebyshev_mip, [5, -2, 7], [0, 2, 3], [3, 6]).tolist()
         [3, 0, 6]
     """
-    return _one_by_one(chebyshev_mip, noisy, offsets, totals)
-
-
-def euclidean_rounded_families(noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike) -> IntArray:
-    """Solve `euclidean_rounded` for every family of children, one after the other.
-
-    Args:
-        noisy: (children,) integers, family after family.
-        offsets: (families + 1,) family i is `noisy[offsets[i]:offsets[i + 1]]`.
-        totals: (families,) the sum of each family, >= 0.
-
-    Returns:
-        (children,) int64.
-
-    Raises:
-        ModuleNotFoundError, TimeoutError, RuntimeError, TypeError, ValueError: as `euclidean_rounded`, for any family;
-            also for offsets that do not cut up `noisy`.
-
-    Example:
-        >>> euclidean_rounded_families([5, 4, 3, -4, 7], [0, 4, 5], [10, 6]).tolist()
-        [5, 3, 2, 0, 6]
-    """
-    return _one_by_one(euclidean_rounded, noisy, offsets, totals)
-
-
-def _one_by_one(
-    solve: Callable[..., IntArray], noisy: npt.ArrayLike, offsets: npt.ArrayLike, totals: npt.ArrayLike
-) -> IntArray:
     values, cuts, sums = check_families(noisy, offsets, totals)
     x = np.empty_like(values)
     for first, end, total in zip(cuts[:-1], cuts[1:], sums, strict=True):

@@ -8,12 +8,27 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tallytree.support.arrays import IntArray
 from tallytree.support.validate import missing, require_packages
+
+PROJECTION_PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "cvxpy-l2": ("cvxpy", "clarabel"),
+    "cvxpy-linf": ("cvxpy", "highspy"),
+}
+"""For the options `projection=` of `tallytree.counts.TopDown` that `simplex_programs` solves."""
+
+SOLVER_PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "constraint_program": ("ortools",),
+    "relaxed": ("cvxpy",),
+    "mip": ("pyscipopt",),
+}
+"""For the options `solver=` of the mechanisms for group sizes that `histogram_programs` solves."""
+
 
 MAX_MAGNITUDE = 2**40
 """Noisy values and totals are below this magnitude, because the solvers compute in floats, to about nine digits."""

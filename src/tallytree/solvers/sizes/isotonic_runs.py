@@ -13,9 +13,8 @@ import numpy as np
 
 from tallytree.solvers.exact import MAX_FACTOR, mean_at_least, share
 from tallytree.support.arrays import IntArray
-from tallytree.support.copying import enlarged_rows, put
+from tallytree.support.kernel_arrays import enlarged_rows, put, stable_order
 from tallytree.support.kernels import inlined, kernel
-from tallytree.support.sorting import stable_order
 
 FIRST_CAPACITY = 4_096
 """Entries of each array of an empty state: few enough to stay in the cache."""

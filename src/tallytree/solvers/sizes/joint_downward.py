@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree.solvers.sizes.joint_rates import family_dispersions
-from tallytree.solvers.sizes.joint_upward import Estimate, NoisyCells, SizeModel
+from tallytree.solvers.sizes.joint_rates import Estimate, NoisyCells, SizeModel, family_dispersions
 from tallytree.solvers.sizes.monotone_sums import fit_with_sums, isotonic_decreasing, round_with_sums
-from tallytree.solvers.sizes.rates import local_rates, noise_variance
+from tallytree.solvers.sizes.rates import local_rates, noise_variance, widen
 from tallytree.solvers.sizes.state_chain import posterior
-from tallytree.solvers.sizes.uncertain_rates import widen
 from tallytree.support.arrays import FloatArray, IntArray
-from tallytree.support.copying import consecutive, enlarged, enlarged_rows, put
+from tallytree.support.kernel_arrays import consecutive, enlarged, enlarged_rows, put
 from tallytree.support.kernels import inlined, kernel
 
 EXTRA_SHARE = 0.1

@@ -24,26 +24,24 @@ import numpy.typing as npt
 from tallytree.solvers.checks import check_offsets
 from tallytree.solvers.sizes.joint_downward import MAX_ITERATIONS, WEIGHED_VARIANCE, Part, Tails, estimate_families
 from tallytree.solvers.sizes.joint_rates import (
+    Estimate,
+    NoisyCells,
     RawSums,
+    SizeModel,
+    add_children,
     add_up,
+    combine,
     estimate_children,
+    observe,
     rates_of_roots,
     shared_variances,
     sums_of_children,
-)
-from tallytree.solvers.sizes.joint_upward import (
-    Estimate,
-    NoisyCells,
-    SizeModel,
-    add_children,
-    combine,
-    observe,
 )
 from tallytree.solvers.sizes.monotone_sums import isotonic_decreasing
 from tallytree.solvers.sizes.rates import DISPERSIONS, noise_variance, size_blocks
 from tallytree.support.arrays import FloatArray, IntArray, chunks
 from tallytree.support.kernels import kernel
-from tallytree.support.threads import side_by_side
+from tallytree.support.machine import side_by_side
 
 Done = TypeVar("Done")
 

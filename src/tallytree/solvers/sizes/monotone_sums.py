@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tallytree.support.arrays import FloatArray, IntArray
-from tallytree.support.copying import put
+from tallytree.support.kernel_arrays import put
 from tallytree.support.kernels import inlined, kernel
 
 OVER_RELAXATION = 1.6

@@ -17,7 +17,7 @@ import numpy as np
 
 from tallytree.solvers.sizes.persons_families import project_row, round_families, round_row
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
-from tallytree.support.threads import side_by_side
+from tallytree.support.machine import side_by_side
 
 LEAST_VARIANCE = 0.01
 """No cell has a weight in fits as if its variance were less."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from tallytree.solvers.sizes.gaussian_chain import smooth
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
-from tallytree.support.copying import enlarged
+from tallytree.support.kernel_arrays import enlarged
 from tallytree.support.kernels import inlined, kernel
 
 NEGLIGIBLE = 1e-9

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree.solvers.tables.lattice import Lattice, Rows
+from tallytree.solvers.tables.marginals import Lattice, Rows
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 

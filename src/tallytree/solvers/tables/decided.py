@@ -15,9 +15,8 @@ import numpy as np
 from tallytree.solvers.laws import MOST_MOVED, learned_laws, posteriors
 from tallytree.solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_table, wanted_sums
 from tallytree.solvers.tables.integers import CELLS_AT_ONCE
-from tallytree.solvers.tables.lattice import Lattice
 from tallytree.solvers.tables.linear import Level, downward, tables
-from tallytree.solvers.tables.marginals import Marginal
+from tallytree.solvers.tables.marginals import Lattice, Marginal
 from tallytree.solvers.tables.pooling import (
     Coarser,
     coarser_tables,
@@ -28,7 +27,7 @@ from tallytree.solvers.tables.pooling import (
 )
 from tallytree.solvers.tables.variance import Table
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
-from tallytree.support.threads import side_by_side
+from tallytree.support.machine import side_by_side
 
 LEAST_AREAS = 8
 """A level with fewer areas is not pooled."""

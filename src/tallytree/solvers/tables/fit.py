@@ -1,8 +1,8 @@
 """One table of non-negative integers for every area of a tree, from noisy marginals of every level.
 
 1. The least-squares estimate of all tables (`marginal_linear`): unbiased, not yet non-negative.
-2. From the root down, the tables of every family are made non-negative, the coarse ones first (`marginal_coarse`).
-3. The detail of every area is raked to these tables (`marginal_raking`).
+2. From the root down, the tables of every family are made non-negative, the coarse ones first (`coarse`).
+3. The detail of every area is raked to these tables (`raking`).
 4. Integers near the detail meet the tables where that can be done (`integers`). The children's integers add up to
    their parent's in every detail cell.
 
@@ -23,11 +23,10 @@ from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
 from tallytree.solvers.laws import expected_errors
 from tallytree.solvers.tables.coarse import wanted_sums
 from tallytree.solvers.tables.decided import decided_tables
-from tallytree.solvers.tables.detail import rake_tree
 from tallytree.solvers.tables.integers import CELLS_AT_ONCE, Rounding
-from tallytree.solvers.tables.lattice import Lattice
 from tallytree.solvers.tables.linear import NoisyTable, upward
-from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
+from tallytree.solvers.tables.raking import rake_tree
 from tallytree.solvers.tables.variance import Table, expected_std_devs
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, chunks
 

@@ -24,11 +24,10 @@ from typing import cast
 
 import numpy as np
 
-from tallytree.solvers.tables.lattice import Lattice
-from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
 from tallytree.solvers.tables.rounding import SWEEPS, deal_families, round_families, round_root
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
-from tallytree.support.threads import side_by_side
+from tallytree.support.machine import side_by_side
 
 CELLS_AT_ONCE = 2**21
 """Cells of the areas that a thread works on at once. One family is never divided."""

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tallytree.solvers.tables.lattice import Lattice, add_finer, keep_components, to_tables
-from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal, add_finer, keep_components, to_tables
 from tallytree.support.arrays import FloatArray, IntArray
 
 

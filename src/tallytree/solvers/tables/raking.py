@@ -7,12 +7,12 @@ handed on as a factor of that: the same numbers as if the finest detail of all l
 of the work.
 
 One **round** goes up the tree. Each level takes over what its children changed, and is raked to its own tables, the
-finest first, so that the coarsest hold best where there is no common solution. Then every level hands its changes
-down. The rounds come in stages, until the tables are met. The first has all tables; one that is no more than the sum of
-a finer one may miss its target by the slack of `marginal_coarse`. In the second a cell may miss its
-target by a part of its standard deviation: where the tables have no common solution, inaccurate ones yield to accurate
-ones. The later ones are a staircase: they leave out the finest tables of the leaf areas, and then the next finer ones,
-up to their totals, while a level higher up keeps tables that are `EXTRA` levels finer.
+finest first, so that the coarsest hold best where there is no common solution. Then every level hands its changes down.
+The rounds come in stages, until the tables are met. The first has all tables; one that is no more than the sum of a
+finer one may miss its target by the slack of `coarse`. In the second a cell may miss its target by a part of
+its standard deviation: where the tables have no common solution, inaccurate ones yield to accurate ones. The later ones
+are a staircase: they leave out the finest tables of the leaf areas, and then the next finer ones, up to their totals,
+while a level higher up keeps tables that are `EXTRA` levels finer.
 
 A target near 0 of a fine table is an estimate and not a fact. Zeros that are taken as exact contradict each other. So
 the factor of such a table is damped, (t + d)/(q + d), with d = DAMPING standard deviations of its cells.
@@ -22,11 +22,18 @@ Source: Deming and Stephan 1940 for raking; the stages and the damping are ours.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
 import numpy as np
 
-from tallytree.solvers.tables.lattice import Rows
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.solvers.tables.marginals import Lattice, Rows
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree.support.kernels import kernel
+from tallytree.support.machine import side_by_side
 
 DAMPING = 1.5
 LEAST_DAMPING = 0.02
@@ -131,3 +138,206 @@ def hand_down(shared: IntArray, families: IntArray, x: FloatArray, sums: FloatAr
             for g in range(len(factor)):
                 if children[c, g] > 0.0:
                     children[c, g] = max(children[c, g] * factor[g], LOWEST)
+
+
+logger = logging.getLogger(__name__)
+
+FIRST_ROUNDS, ROUNDS = 200, 60
+"""The most rounds of the two stages with all tables, and of each later one."""
+MET = 0.1
+"""A table is met when it misses its targets by no more than this, in standard deviations of its cells."""
+LOOK_EVERY, SLOW = 10, 0.95
+"""After so many rounds, a stage ends if the worst miss is not below this part of what it was before them."""
+SLACK, TOTAL_SLACK = 0.25, 0.1
+"""Where the tables have no common solution, cells may miss their targets by so much more, in their standard deviations;
+totals by the second."""
+PATTERN = 0.01
+"""What is added to each cell of a detail that starts from its own table, as a part of a record."""
+EXTRAS = (1, 0)
+"""Last come stages with the totals of the leaf areas, and so many levels finer tables for each level above them."""
+CELLS_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class _Tree:
+    """What the rounds need; per level, but `shared`, `families` per level but the last."""
+
+    lattices: Sequence[Lattice]
+    families: Sequence[IntArray]
+    targets: Sequence[FloatArray]
+    deviations: Sequence[FloatArray]
+    slack: Sequence[FloatArray]
+    detail: list[FloatArray]
+    shared: list[IntArray]
+    sums: list[FloatArray]
+    threads: int | None
+
+
+def rake_tree(
+    lattices: Sequence[Lattice],
+    families: Sequence[IntArray],
+    targets: Sequence[FloatArray],
+    deviations: Sequence[FloatArray],
+    slack: Sequence[FloatArray],
+    zero: BoolArray,
+    threads: int | None,
+) -> list[FloatArray]:
+    """Per level, (areas, cells of its own detail): the real detail whose tables are near the targets.
+
+    Args:
+        lattices: per level, its known marginals.
+        families: per level but the last, int64 (areas + 1,): where the children of each area begin.
+        targets: per level, float64 (areas, P) non-negative tables.
+        deviations: per level, (K,) the standard deviation of a cell of each table.
+        slack: per level, (K,) by how much a cell of each table may miss its target at no cost.
+        zero: bool (detail cells,), those that are 0 everywhere.
+        threads: how many.
+    """
+    shared = [above.detail.cell_of(below.finest) for above, below in pairwise(lattices)]
+    detail = _begun(lattices, families, targets, zero)
+    sums = [np.empty((len(x), below.detail.cells)) for x, below in zip(detail, lattices[1:], strict=False)]
+    tree = _Tree(lattices, families, targets, deviations, slack, detail, shared, sums, threads)
+    for stage, (tables, yields, rounds) in enumerate(_stages(lattices)):
+        if stage == 1:  # from the beginning: where there is no common solution, cells fall and do not rise again
+            tree = replace(tree, detail=_begun(lattices, families, targets, zero))
+        within = [_within(tree, depth, yields) for depth in range(len(lattices))]
+        number, worst, before = 0, np.inf, np.inf
+        while number < rounds and worst >= MET:
+            worst = _worst(_round(tree, tables, within), tables)
+            number += 1
+            if worst < MET or number % LOOK_EVERY == 0:
+                worst = _worst(_missed(tree, within), tables)
+                if worst > SLOW * before:
+                    break
+                before = worst if number % LOOK_EVERY == 0 else before
+        logger.info("raking, stage %d: %d rounds", stage + 1, number)
+        if worst < MET:
+            break
+    return tree.detail
+
+
+def _begun(
+    lattices: Sequence[Lattice], families: Sequence[IntArray], targets: Sequence[FloatArray], zero: BoolArray
+) -> list[FloatArray]:
+    """The detail of every level from which raking starts."""
+    detail: list[FloatArray] = []
+    for depth, lattice in enumerate(lattices):
+        x = _start(lattice, targets[depth], zero)
+        if x is None:
+            family = families[depth - 1]
+            pattern = lattices[depth - 1].detail.summed(detail[-1], lattice.finest)
+            whole = np.maximum(pattern.sum(axis=1), 1e-300)
+            totals = targets[depth][:, 0] / np.repeat(whole, np.diff(family))
+            x = np.repeat(pattern, np.diff(family), axis=0) * totals[:, None]
+        detail.append(np.ascontiguousarray(x))
+    return detail
+
+
+def _worst(misses: Sequence[FloatArray], tables: Sequence[tuple[int, ...]]) -> float:
+    """The largest miss of the chosen tables of every level."""
+    return max(float(miss[list(chosen)].max(initial=0.0)) for miss, chosen in zip(misses, tables, strict=True))
+
+
+def _start(lattice: Lattice, targets: FloatArray, zero: BoolArray) -> FloatArray | None:
+    """The detail of a level from its own table, or the root's from none; None where it follows the level above."""
+    possible = ~lattice.holds_all(zero)
+    if lattice.finest in lattice.places:
+        place = lattice.places[lattice.finest]
+        pattern = np.minimum(PATTERN, PATTERN * targets[:, :1] / lattice.detail.cells)
+        return np.asarray((targets[:, place] + pattern) * possible[place], dtype=np.float64)
+    if len(targets) > 1:
+        return None
+    return np.asarray(~lattice.whole.holds_all(zero, lattice.finest), dtype=np.float64)[None, :]
+
+
+def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], bool, int]]:
+    """Of each stage, the tables of every level, the finest first, whether tables yield, and the most rounds."""
+    last = len(lattices) - 1
+    ordered = [sorted(range(len(each.known)), key=lambda k: (-each.ranks[k], k)) for each in lattices]
+    yield [tuple(order) for order in ordered], False, FIRST_ROUNDS
+    yield [tuple(order) for order in ordered], True, FIRST_ROUNDS
+    fewer = [(most, EXTRA) for most in range(int(lattices[last].ranks.max()) - 1, -1, -1)]
+    for most, extra in (*fewer, *((0, each) for each in EXTRAS)):
+        chosen = [
+            tuple(k for k in order if each.ranks[k] <= most + extra * (last - depth))
+            for depth, (each, order) in enumerate(zip(lattices, ordered, strict=True))
+        ]
+        yield chosen, True, ROUNDS
+
+
+def _damping(tree: _Tree, depth: int) -> FloatArray:
+    """D of every table of a level: only the leaf areas' tables of two attributes and more are damped."""
+    fine = (tree.lattices[depth].ranks >= 2) & (depth == len(tree.lattices) - 1) & (depth > 0)
+    return np.where(fine, np.maximum(DAMPING * tree.deviations[depth], LEAST_DAMPING), LEAST_DAMPING)
+
+
+def _within(tree: _Tree, depth: int, yields: bool) -> FloatArray:
+    """By how much the cells of a level's tables may miss their targets, float64 (K,); more where tables yield."""
+    if not yields:
+        return tree.slack[depth]
+    part = np.where(tree.lattices[depth].ranks == 0, TOTAL_SLACK, SLACK)
+    return np.asarray(tree.slack[depth] + part * tree.deviations[depth])
+
+
+def _round(tree: _Tree, tables: Sequence[tuple[int, ...]], within: Sequence[FloatArray]) -> list[FloatArray]:
+    """One round up and down; by how much each table missed its targets in its turn, beyond the slack."""
+    misses: list[FloatArray] = []
+    for depth in range(len(tree.lattices) - 1, -1, -1):
+        if depth < len(tree.lattices) - 1:
+            _each(tree, depth, partial(_gather, tree, depth))
+            take_over(tree.shared[depth], tree.sums[depth], tree.detail[depth])
+        misses.insert(0, _raked(tree, depth, np.array(tables[depth], dtype=np.int64), within[depth]))
+    for depth in range(len(tree.families)):
+        _each(tree, depth, partial(_hand_down, tree, depth))
+    return misses
+
+
+def _each(tree: _Tree, depth: int, work: Callable[[slice], None]) -> None:
+    """Do the work for all areas of a level, some at a time."""
+    width = tree.detail[depth + 1].shape[1]
+    for _ in side_by_side(work, chunks(np.diff(tree.families[depth]) * width, CELLS_AT_ONCE), threads=tree.threads):
+        pass
+
+
+def _gather(tree: _Tree, depth: int, part: slice) -> None:
+    family = tree.families[depth]
+    children = slice(int(family[part.start]), int(family[part.stop]))
+    gather(family[part.start : part.stop + 1], tree.detail[depth + 1][children], tree.sums[depth][part])
+
+
+def _hand_down(tree: _Tree, depth: int, part: slice) -> None:
+    family = tree.families[depth]
+    children = slice(int(family[part.start]), int(family[part.stop]))
+    begins = family[part.start : part.stop + 1]
+    x, below = tree.detail[depth][part], tree.detail[depth + 1][children]
+    gather(begins, below, tree.sums[depth][part])
+    hand_down(tree.shared[depth], begins, x, tree.sums[depth][part], below)
+
+
+def _raked(tree: _Tree, depth: int, order: IntArray, within: FloatArray) -> FloatArray:
+    """Rake a level; the miss of each table as it was found."""
+    x, lattice = tree.detail[depth], tree.lattices[depth]
+    squares = np.zeros((len(x), len(lattice.known)))
+    damping = _damping(tree, depth)
+
+    def work(part: slice) -> None:
+        rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares[part])
+
+    parts = chunks(np.full(len(x), x.shape[1]), CELLS_AT_ONCE)
+    for _ in side_by_side(work, parts, threads=tree.threads):
+        pass
+    cells = len(x) * np.diff(lattice.rows.begin)
+    return np.asarray(np.sqrt(squares.sum(axis=0) / cells) / tree.deviations[depth], dtype=np.float64)
+
+
+def _missed(tree: _Tree, within: Sequence[FloatArray]) -> list[FloatArray]:
+    """By how much each table of every level misses its targets beyond the slack, in standard deviations."""
+    found = []
+    for depth, lattice in enumerate(tree.lattices):
+        squares = np.zeros(len(lattice.known))
+        for k, marginal in enumerate(lattice.known):
+            sums = lattice.detail.summed(tree.detail[depth], marginal)
+            gaps = np.abs(sums - tree.targets[depth][:, lattice.places[marginal]])
+            squares[k] = (np.maximum(gaps - within[depth][k], 0.0) ** 2).mean()
+        found.append(np.sqrt(squares) / tree.deviations[depth])
+    return found

@@ -1,6 +1,6 @@
 """The variance of any sum over areas and detail cells, in the linear estimate of a tree of tables.
 
-A sum Σ_{v ∈ F} cᵀ x_v over leaf areas F is linear in the noise of h (see `marginal_noise.py`), with a coefficient
+A sum Σ_{v ∈ F} cᵀ x_v over leaf areas F is linear in the noise of h (see `noise`), with a coefficient
 W_vS a_vS P_S c for each area and component. The passes of the estimate, turned around, give W:
 
     up      X_c = 1 in a leaf of F, else 0;   X_p = Σ_c r_c X_c

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallytree.solvers.trees.levels import Steps, steps, swept
-from tallytree.solvers.trees.shape import TreeProblem, weight_scale
+from tallytree.solvers.trees.shape import Steps, TreeProblem, steps, swept, weight_scale
 from tallytree.support.arrays import FloatArray, IntArray
-from tallytree.support.copying import consecutive
+from tallytree.support.kernel_arrays import consecutive, stable_order
 from tallytree.support.kernels import inlined, kernel
-from tallytree.support.sorting import stable_order
 
 LIMB = 62
 """Bits of a limb. The lowest limbs are in 0 … 2^62 − 1, the last one is signed."""

@@ -7,6 +7,8 @@ measured), and are exponentially distributed too, with the mean of their level.
 
 The sums of children are approximated by normal distributions (moments are matched where several cases meet), once
 upward and once downward, in O(n). So this is expectation propagation with one round, exact but for the normal sums.
+
+The normal distribution is used in logarithms: tails stay exact where they underflow.
 """
 
 from __future__ import annotations
@@ -18,9 +20,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.solvers.checks import check_integers, check_offsets
-from tallytree.solvers.normal_law import LOG_ROOT_2PI, log_cdf
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
+
+LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+@kernel
+def log_cdf(x: float) -> float:
+    """The logarithm of Φ(x): the probability that a standard normal variable is at most x."""
+    if x > -8:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2)))
+    # Mills' ratio, where erfc underflows or nearly
+    return -0.5 * x * x - math.log(-x) - LOG_ROOT_2PI + math.log1p(-1 / (x * x))
+
 
 MAX_LOG_ODDS = 30.0
 """Beyond, a probability is 1 in floats."""
@@ -154,6 +167,7 @@ def posterior(tree: MeasuredTree, probabilities: npt.ArrayLike, means: npt.Array
     return Posterior(evidence, probability, mean, variance, cavity, width)
 
 
+@kernel
 def probable(first_child: IntArray, probability: FloatArray, least: float) -> BoolArray:
     """The nodes of a tree that are not zero with probability `least`, with their ancestors, and a child of every one.
 
@@ -169,12 +183,7 @@ def probable(first_child: IntArray, probability: FloatArray, least: float) -> Bo
         >>> probable(np.array([1, 3, 3, 4, 4]), np.array([1.0, 0.1, 0.4, 0.3]), 0.5).tolist()
         [True, False, True, True]
     """
-    return _probable(first_child, probability, least)
-
-
-@kernel
-def _probable(first_child: IntArray, probability: FloatArray, least: float) -> BoolArray:
-    """Invariant: of the children of all nodes up to i, it is known which are kept."""
+    # Invariant: of the children of all nodes up to i, it is known which are kept.
     kept = np.zeros(len(probability), np.bool_)
     kept[0] = True
     for i in range(len(probability)):

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from tallytree.solvers.checks import check_integers, check_offsets
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.kernel_arrays import stable_order
 from tallytree.support.kernels import kernel
-from tallytree.support.sorting import stable_order
 
 
 def support(first_child: npt.ArrayLike, noisy: npt.ArrayLike, variances: npt.ArrayLike, penalty: float) -> BoolArray:

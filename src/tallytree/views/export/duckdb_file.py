@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tallytree.sources.duckdb_writing import DatabaseTable, write_database
+from tallytree.sources.duckdb_files import DatabaseTable, write_database
 from tallytree.support.whole_files import flush
 from tallytree.views.export.dictionary import about_all
 from tallytree.views.export.naming import unique_names
