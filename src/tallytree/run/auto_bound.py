@@ -74,6 +74,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from narwhals.dependencies import is_into_dataframe as is_frame
 
 from tallytree.accounting import Asked, NoisePlan, composable_budget, gaussian_for, laplace_for
 from tallytree.accounting.left_out import told_apart
@@ -89,7 +90,6 @@ from tallytree.run.options import SharedArguments
 from tallytree.run.people import MeasuredContributions, PublishedContributions, measured_contributions
 from tallytree.run.planned import LEAST, CountsPeople, Planned
 from tallytree.run.workspace import Workspace
-from tallytree.sources.libraries import is_frame
 
 A = TypeVar("A", bound=SharedArguments)
 P = TypeVar("P", bound=Planned[Any, Any])

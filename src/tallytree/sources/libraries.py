@@ -13,15 +13,9 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
-from narwhals.dependencies import is_into_dataframe
 
 from tallytree.sources.column_types import NOT_READ
 from tallytree.sources.scans import quoted
-
-
-def is_frame(table: Any) -> bool:
-    """Whether it is a data frame in memory, of any library that narwhals knows."""
-    return is_into_dataframe(table)
 
 
 def arrow_of_frame(table: Any, argument: str, columns: Collection[str] | None = None) -> pa.Table:

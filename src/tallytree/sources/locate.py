@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+from narwhals.dependencies import is_into_dataframe
 
 from tallytree.sources import local_files
 from tallytree.sources.addresses import CLOUD, DATABASES, check_address, scheme_of
 from tallytree.sources.csv_files import COMMAS, Dialect
 from tallytree.sources.kinds import CSV, DuckDB, Parquet, PostgreSQL
-from tallytree.sources.libraries import arrow_of_frame, columns_of_relation, is_frame
+from tallytree.sources.libraries import arrow_of_frame, columns_of_relation
 from tallytree.sources.local_files import FileFormat, common_format
 from tallytree.sources.partitions import Values, path_in_messages, values_in
 from tallytree.sources.scans import Scan, scan_of_dataset, scan_of_lazy_frame
@@ -114,7 +115,7 @@ def _of_a_library(table: Any, argument: str, columns: Collection[str] | None) ->
         return scan_of_dataset(table, argument)
     if name == "Series":
         raise TypeError(f"{argument}: a Series is one column, not a table; give a data frame")
-    if is_frame(table):
+    if is_into_dataframe(table):
         return arrow_of_frame(table, argument, columns)
     # What a library says when a conversion fails may quote a value of a record. So here and elsewhere the error is
     # raised outside the `except`: then the library's is neither printed with it nor found in its `__context__`.
