@@ -7,7 +7,7 @@ its children and their precisions π_c, by component,
     up     q_S = 1/Σ_c(1/π_cS),   π_vS = own + q_S,   z_vS = (h_vS + q_S Σ_c z_cS) / π_vS
     down   x_cS = z_cS + r_cS (x_vS − Σ_c' z_c'S),   r_cS = q_S / π_cS      (the root: x = z)
 
-This is the recursion of Hay et al. (2010), one for each component. `marginal_variance.py` has its standard deviations.
+This is the recursion of Hay et al. (2010), one for each component. `variance` has its standard deviations.
 What is known of a level is what it or a level below it measured: a level has the components of these marginals only.
 """
 

@@ -168,7 +168,7 @@ def combined_estimates(
     """The least-squares estimate of every node of a tree; see the module's docstring.
 
     Args:
-        first_child: see `solvers.trees.variance.combined_variances`.
+        first_child: see `combined_variances`.
         own: (levels,) w, the variance of each level's own noise; 0 at the root where its value is given.
         noisy: per level, (n,) y.
         others: per level but the last, int64 (n,): how many more children of each node were measured, none of which has
