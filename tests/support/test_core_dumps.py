@@ -56,8 +56,8 @@ def test_a_release_runs_without_core_dumps(areas, dumpable, monkeypatch):
 def test_noise_is_measured_without_core_dumps(areas, dumpable, monkeypatch):
     from tallytree.run.planned_counts import PlannedCounts
 
-    seen, reconcile = [], PlannedCounts.reconcile
-    monkeypatch.setattr(PlannedCounts, "reconcile", lambda *a: [seen.append(state()), reconcile(*a)][1])
+    seen, fit = [], PlannedCounts.fit
+    monkeypatch.setattr(PlannedCounts, "fit", lambda *a, **k: [seen.append(state()), fit(*a, **k)][1])
     people = pa.table({"state": ["A"], "county": ["x"]})
     tt.release_counts(people, areas, tt.Budget(epsilon=1), neighboring="change_one")
     assert seen == [(0, dumpable, 0)]
