@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from ratios import best
 
+from tallytree.private.noise import digits, entropy
 from tallytree.private.noise import discrete as noise
-from tallytree.private.noise import entropy, samplers
 
 KEY = bytes(range(32))
 SCALES = (3, 100, 10_000)
@@ -27,8 +27,8 @@ BEYOND = (0.01, 10**6, 10**7, 10**9)
 DRAWS = 4_000_000
 PEER_DRAWS = 50_000
 PAIRS = (
-    ("discrete Laplace", noise.discrete_laplace, noise.opendp_laplace, samplers.sampler_of_laplace),
-    ("discrete Gaussian", noise.discrete_gaussian, noise.opendp_gaussian, samplers.sampler_of_gaussian),
+    ("discrete Laplace", noise.discrete_laplace, noise.opendp_laplace, digits.sampler_of_laplace),
+    ("discrete Gaussian", noise.discrete_gaussian, noise.opendp_gaussian, digits.sampler_of_gaussian),
 )
 
 

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ import pytest
 
 import tallytree as tt
 from helpers.spark import bytes_of, saved
+from tallytree.accounting import LevelPlan
+from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.kinds.measurements import Noise
 from tallytree.ledger import Ledger
-from tallytree.private.band_work import BandInputs, BandWork, PlanBelow, PlannedCells
+from tallytree.private.band_work import BandInputs, BandWork, PlanBelow
 from tallytree.private.engines import Spark
 from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_counts import KnownCounts
+from tallytree.private.tabulate.true_counts import counts_of_band
 from tallytree.run import make_release, plan_counts
 from tallytree.run.arguments import CountsArguments, SizesArguments
 from tallytree.run.plan_sizes import plan_group_sizes
@@ -144,7 +147,7 @@ def test_no_subkey_and_no_true_statistic_is_where_others_look(
 
     cut = chosen_cut(TREE, lambda depth, nodes: nodes, 0, BANDS)
     noise = Noise("discrete_laplace", Fraction(3))
-    plan = PlanBelow({("town", "counts"): PlannedCells("town", "counts", noise)})
+    plan = PlanBelow({("town", "counts"): LevelPlan("town", "counts", Fraction(1), Sensitivity(1, 1), noise)})
 
     def look(band: Any, measurer: Any, given: Any) -> tuple[int, bytes]:
         import os
@@ -153,7 +156,7 @@ def test_no_subkey_and_no_true_statistic_is_where_others_look(
         own = Path("/proc/self/cmdline").read_bytes() + repr(dict(os.environ)).encode()
         return len(measurer.measure("town", np.arange(*band.span(3)), "counts").nodes), own
 
-    work = BandWork(cut, plan, KnownCounts(False), look, frozenset())
+    work = BandWork(cut, plan, partial(counts_of_band, distinct=False), look, frozenset())
     source, seen, done = KeyedNoise(bytes(range(60, 92))), [], spark_bands._Pass.done
 
     def look_and_go(self: Any, number: int) -> Path:
@@ -199,7 +202,9 @@ def test_what_cannot_work_is_refused_before_anything_is_read(spark: Any, tmp_pat
 
 def test_an_error_of_the_driver_while_a_task_asks_is_what_is_raised(spark: Any, tmp_path: Path) -> None:
     cut = chosen_cut(TREE, lambda depth, nodes: nodes, 0, BANDS)
-    work = BandWork(cut, PlanBelow({}), KnownCounts(False), lambda band, measurer, given: None, frozenset())
+    work = BandWork(
+        cut, PlanBelow({}), partial(counts_of_band, distinct=False), lambda band, measurer, given: None, frozenset()
+    )
 
     def unreadable(number: int) -> Any:
         raise OSError("temp_directory: the file 'leaf-counts' is shorter than it was written")
