@@ -86,7 +86,7 @@ def test_where_nothing_is_known_of_the_input_the_run_is_skipped(folder, output, 
     command = ("release", "counts.yaml", "--out", "day", "--run", "2026-03-04", *SKIP)
     with_secret = (*command, "--secret", "secret")
     if how == "no digest in the ledger":
-        monkeypatch.setattr("tallytree.run.planned.inputs_digest", lambda *_: None)
+        monkeypatch.setattr("tallytree.run.order.inputs_digest", lambda *_: None)
     output(*(command if how == "no secret" else with_secret))
     monkeypatch.undo()
     monkeypatch.chdir(folder)

@@ -180,7 +180,7 @@ class NoisePlan:
     def with_sensitivities(self, sensitivity_of: Callable[[LevelPlan], Sensitivity], grid: Grid) -> NoisePlan:
         """The plan with the same shares of the same budget, where each measurement has another sensitivity.
 
-        For what is measured after a choice that noisy answers make (`run.planned_auto_bound`). No measurement
+        For what is measured after a choice that noisy answers make (`run.auto_bound`). No measurement
         spends more than its share, whatever its sensitivity: its noise is scaled to it. So whichever plan is chosen, no
         measurement spends more than its share, and adaptive composition adds up the shares.
 

@@ -146,7 +146,7 @@ def fingerprint(db: Session, bound: ContributionBound, cells: Cells) -> IntArray
     """A keyed fingerprint of all that could count, int64 (2,): of every person the number of records in every cell.
 
     What counts under any bound follows from these numbers and the key. So data sets of one fingerprint have the same
-    statistics under every bound, although only some bounds are tabulated: `tallytree.run.planned_auto_bound` says
+    statistics under every bound, although only some bounds are tabulated: `tallytree.run.auto_bound` says
     what for. It is the sum, over people and cells, of the first 60 bits of sha256(key ‖ number ‖ , ‖ content), with the
     content as above. For two given data sets that differ, the sums are equal with probability 2^-60, over the key.
 
