@@ -18,8 +18,8 @@ from tallytree.private.measurer import Measurer
 from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
 from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import TrueSizes
-from tallytree.release import measured_table as measured_module
-from tallytree.release.measured_table import MeasuredTable
+from tallytree.release import released_tables as measured_module
+from tallytree.release.released_tables import MeasuredTable
 from tallytree.sizes import SizesDomain
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])

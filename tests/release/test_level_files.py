@@ -12,11 +12,11 @@ import pytest
 
 import tallytree as tt
 from tallytree.kinds.measurements import Measurement, Noise
-from tallytree.release import level_files, level_tables, measured_table
+from tallytree.release import level_files, level_tables, released_tables
 from tallytree.release.files import TableWriter, write_parquet
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 from tallytree.release.level_tables import FileTable, NodeTable, read_all
-from tallytree.release.measured_table import measurement_tables
+from tallytree.release.released_tables import measurement_tables
 from tallytree.support.spill_folders import KeptFolder
 
 NOISE = Noise("discrete_laplace", Fraction(2))
@@ -25,9 +25,9 @@ EMPTY = pa.table({"count": pa.array([], pa.int64())})
 
 @pytest.fixture
 def small_slices(monkeypatch):
-    for module in (level_tables, measured_table, level_files):
+    for module in (level_tables, released_tables, level_files):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 4)
-    for module in (measured_table, level_files):
+    for module in (released_tables, level_files):
         monkeypatch.setattr(module, "CELLS_AT_ONCE", 32)
 
 

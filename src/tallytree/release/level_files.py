@@ -18,7 +18,7 @@ from tallytree.hierarchy import Levels
 from tallytree.kinds.measurements import Measurement
 from tallytree.release.files import TableWriter
 from tallytree.release.level_tables import ROWS_AT_ONCE, FileTable, LevelTable, NodeTable, in_slices
-from tallytree.release.measured_table import CELLS_AT_ONCE, MeasuredTable
+from tallytree.release.released_tables import CELLS_AT_ONCE, MeasuredTable
 from tallytree.support.arrays import IntArray
 from tallytree.support.spill_folders import KeptFolder
 

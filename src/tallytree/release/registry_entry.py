@@ -15,8 +15,7 @@ import yaml
 
 from tallytree.kinds.registry import kind_of
 from tallytree.release.counted_unit import worded, words_of
-from tallytree.release.described import description_of
-from tallytree.release.statement import WARNING, marks_of, mechanism_code, unknown_records
+from tallytree.release.statement import WARNING, description_of, marks_of, mechanism_code, unknown_records
 
 REGISTRY_FILE = "deployment.yaml"
 TO_BE_FILLED = "TO BE FILLED BY THE PUBLISHER"

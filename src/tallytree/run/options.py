@@ -19,7 +19,7 @@ from tallytree.kinds.contributions import Contributions, asked_contributions
 from tallytree.kinds.terms import AUTO, OF_A_RUN, Doc, Terms
 from tallytree.ledger import Ledger, OnChanged, checked_name, checked_run
 from tallytree.private import InPeriod
-from tallytree.release.described import Status, checked_line, checked_words
+from tallytree.release.statement import Status, checked_line, checked_words
 from tallytree.run.revised import Revised
 from tallytree.support.validate import choice, column, flag, memory_text, path_text, text
 

@@ -25,9 +25,8 @@ from tallytree.errors import SPENT, BudgetExceeded
 from tallytree.ledger import KeyedDigest
 from tallytree.private import KeyedNoise, NoiseSource, OpenDPNoise, one_release
 from tallytree.release import Release
-from tallytree.release.described import described_statement
 from tallytree.release.risk_statement import public_total, weak_protection
-from tallytree.release.statement import ASSUMED, CHECKED, versions
+from tallytree.release.statement import ASSUMED, CHECKED, described_statement, versions
 from tallytree.run import rehearsal
 from tallytree.run.auto_bound import first_phase, second_phase
 from tallytree.run.checked_results import marked

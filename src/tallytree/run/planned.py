@@ -32,10 +32,10 @@ from tallytree.product import Product
 from tallytree.release import LevelTable, Release
 from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import counted_unit
-from tallytree.release.described import described_statement
 from tallytree.release.detail import DETAIL_NOTE
-from tallytree.release.measured_table import measurement_tables
+from tallytree.release.released_tables import measurement_tables
 from tallytree.release.risk_statement import risk_statement
+from tallytree.release.statement import described_statement
 from tallytree.run.options import SharedArguments
 from tallytree.run.people import CountedPeople, MeasuredContributions, PublishedContributions, beside_the_levels
 from tallytree.run.planning import posting

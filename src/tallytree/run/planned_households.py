@@ -32,12 +32,10 @@ from tallytree.private import (
 )
 from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.release import Release
-from tallytree.release.described import described_statement
 from tallytree.release.households_release import IN_OR_OUTSIDE, HouseholdsRelease
 from tallytree.release.level_tables import LevelTable, NodeTable, read_all
-from tallytree.release.measured_table import measurement_tables
-from tallytree.release.released_tables import about_size_tables
-from tallytree.release.statement import WARNING, privacy_statement
+from tallytree.release.released_tables import about_size_tables, measurement_tables
+from tallytree.release.statement import WARNING, described_statement, privacy_statement
 from tallytree.release.view.release_view import published_level
 from tallytree.run.arguments import HouseholdsArguments
 from tallytree.run.counted_records import MAX_RECORDS

@@ -47,8 +47,8 @@ def check(
     with errors_in_one_line(debug=context.obj):
         from tallytree.kinds.terms import AUTO
         from tallytree.numbers.accuracy.expected_errors import expected_errors
-        from tallytree.release.described import described_statement
         from tallytree.release.risk_statement import weak_protection
+        from tallytree.release.statement import described_statement
 
         loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
         planned = loaded.check()

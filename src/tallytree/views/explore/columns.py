@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 from tallytree.hierarchy import QUALITY
 from tallytree.numbers.totals import errors_are_exact, lists_by_measurement
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
-from tallytree.release.described import description_of
 from tallytree.release.intervals import number_column, reach_of_households, stated_errors
 from tallytree.release.quality import ALPHA, QUALITIES, with_quality
 from tallytree.release.remainders import unlisted_sentence
-from tallytree.release.statement import marks_of
+from tallytree.release.statement import description_of, marks_of
 from tallytree.release.view.release_view import PublishedTable, ReleaseView
 from tallytree.release.view.sides import TreeSide
 

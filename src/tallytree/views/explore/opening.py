@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tallytree.release.described import description_of
 from tallytree.release.files import require_writable, whole_folder
 from tallytree.release.households_release import part_folders
 from tallytree.release.manifest import MANIFEST
 from tallytree.release.release import Release
+from tallytree.release.statement import description_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import hierarchies_by_level
 from tallytree.views.boundaries import boundaries_of, kept_boundaries

@@ -15,10 +15,10 @@ from tallytree.hierarchy import QUALITY
 from tallytree.kinds.columns import NUMBERS, TYPICAL_ERROR
 from tallytree.kinds.registry import kind_of
 from tallytree.release.counted_unit import bound_sentence, counted_unit
-from tallytree.release.described import description_of
 from tallytree.release.intervals import COVERS
 from tallytree.release.quality import TELLS_THE_NUMBER
 from tallytree.release.remainders import lists_remainders
+from tallytree.release.statement import description_of
 
 NO_LICENCE = "The licence of the data is for the publisher to state."
 NOTHING_MISSING = "No cell is missing: every row has a value in every column."

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tallytree.accounting.periods import Period
-from tallytree.release.described import description_of
+from tallytree.release.statement import description_of
 from tallytree.support.whole_files import flush
 from tallytree.views.export.dictionary import about_text, title_of
 from tallytree.views.export.naming import identifiers

@@ -14,10 +14,9 @@ from typing import Any
 
 from tallytree.kinds.registry import kind_of
 from tallytree.release.counted_unit import counted_noun, counted_unit, worded, words_of
-from tallytree.release.described import description_of
 from tallytree.release.intervals import reach_of_households
 from tallytree.release.risk_statement import of_hundred
-from tallytree.release.statement import CHECKED, WARNING
+from tallytree.release.statement import CHECKED, WARNING, description_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.views.report.reading import ALPHA, PublishedError
 from tallytree.views.report.wording import capitalized, listed, name, off_by, plural, what_is_counted, whole

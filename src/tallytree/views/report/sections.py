@@ -12,9 +12,8 @@ from tallytree.kinds.measurements import BESIDE_THE_LEVELS
 from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded, worded, words_of
-from tallytree.release.described import description_of
 from tallytree.release.remainders import unlisted_sentence
-from tallytree.release.statement import fitted_to_persons, mechanism_code, unknown_records
+from tallytree.release.statement import description_of, fitted_to_persons, mechanism_code, unknown_records
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.sources.addresses import LIST_OF_FILES
 from tallytree.views.boundaries import Boundaries
