@@ -43,8 +43,8 @@ MUTANTS = [
     fault(
         "distinct counts above the leaves",
         "tests/run/test_person.py::test_only_the_leaves_have_the_smaller_sensitivity",
-        'return {**statistics, leaf_level: "distinct_counts"}',
-        'return dict.fromkeys(statistics, "distinct_counts")',
+        "DISTINCT.get(each, each) if level == leaf_level else each",
+        "DISTINCT.get(each, each) if leaf_level is not None else each",
     ),
     fault(
         "distinct counts of coarse tables",

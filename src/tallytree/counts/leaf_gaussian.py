@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tallytree.counts.expected_variances import ExpectedVariances, summed_variances
-from tallytree.counts.mechanism import AddsUp, leaf_statistics
+from tallytree.counts.mechanism import AddsUp
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.counts.top_down import CELLS_AT_ONCE
 from tallytree.hierarchy import Tree
@@ -53,7 +53,7 @@ class LeafGaussian(AddsUp):
                 f"at most {MAX_LEAF_CELLS:,}; leave out a level, or choose TopDown() or StabilityHistogram(), which "
                 "write out no empty cells"
             )
-        return leaf_statistics(tree, "counts")
+        return {level: _measured(tree)}
 
     def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
         """See `CountsMechanism.expected_variances`; they hold for counts near 0 too."""
@@ -62,9 +62,13 @@ class LeafGaussian(AddsUp):
     def leaves(self, tree: Tree, first: int, stop: int, measurer: Measures) -> Iterator[ReleasedCounts]:
         """See `AddsUp`: the noisy leaves."""
         level = tree.levels[-1]
-        statistic = leaf_statistics(tree, "counts")[level]
         for start in range(first, stop, CELLS_AT_ONCE):
             nodes = np.arange(start, min(start + CELLS_AT_ONCE, stop), dtype=np.int64)
-            noisy = measurer.measure(level, nodes, statistic).values
+            noisy = measurer.measure(level, nodes, _measured(tree)).values
             kept = noisy != 0
             yield ReleasedCounts(nodes[kept], noisy[kept])
+
+
+def _measured(tree: Tree) -> Statistic:
+    """What is measured of the leaf level, which may be the root too."""
+    return "counts" if len(tree.levels) > 1 else "total"

@@ -77,12 +77,6 @@ class CountsMechanism(Mechanism):
         return self.reconcile(tree, total, measurer), {}
 
 
-def leaf_statistics(tree: Tree, statistic: Statistic) -> dict[str, Statistic]:
-    """The leaf level alone; where it is the root too, its `"counts"` are the `"total"`."""
-    alone = len(tree.levels) == 1 and statistic == "counts"
-    return {tree.levels[-1]: "total" if alone else statistic}
-
-
 def statistics_of_counts(tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
     """The levels to be measured: not a root that is public, and no level that repeats the level above it."""
     root: dict[str, Statistic] = {} if total_is_public else {tree.levels[0]: "total"}
@@ -90,23 +84,22 @@ def statistics_of_counts(tree: Tree, *, total_is_public: bool) -> dict[str, Stat
     return root | {tree.levels[depth]: "counts" for depth in depths if not tree.only_children(depth)}
 
 
-def in_place_of_counts(statistics: Mapping[str, Statistic], tree: Tree, *, distinct: bool) -> dict[str, Statistic]:
-    """The statistics that are measured where a mechanism asks for `statistics`.
+DISTINCT: Mapping[Statistic, Statistic] = {"counts": "distinct_counts"}
+"""What is measured of the leaf level in place of what a mechanism asks for, where a person counts once in a leaf: its
+sensitivity is smaller. Above the leaf level it would not be: several leaves of one person may lie in one node."""
 
-    With `distinct`, `"counts"` of the leaf level are measured as `"distinct_counts"`, which have a smaller sensitivity.
-    Above the leaf level the sensitivity is not smaller: several distinct leaves of one person may lie in one node.
-    """
-    leaf_level = tree.levels[-1]
-    if not distinct or statistics.get(leaf_level) != "counts":
-        return dict(statistics)
-    return {**statistics, leaf_level: "distinct_counts"}
+
+def in_place_of_counts(asked: Mapping[str, Statistic], tree: Tree, *, distinct: bool) -> dict[str, Statistic]:
+    """What is measured at each level where a mechanism asks for `asked`; with `distinct` see `DISTINCT`."""
+    leaf_level = tree.levels[-1] if distinct else None
+    return {level: DISTINCT.get(each, each) if level == leaf_level else each for level, each in asked.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuresInPlace:
-    """Implements `Measures`; where a mechanism asks for `"counts"` of the leaf level, `"distinct_counts"` are measured.
+    """Implements `Measures` for a mechanism that asks for counts, where a person counts once in a leaf: see `DISTINCT`.
 
-    A mechanism need not know the difference: both are counts of nodes with noise of a stated scale.
+    It need not know the difference: both are counts of nodes with noise of a stated scale.
 
     Attributes:
         measurer: measures what is asked for.
@@ -120,8 +113,8 @@ class MeasuresInPlace:
         self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
     ) -> Measurement:
         """See `tallytree.kinds.measurements.Measures`."""
-        distinct = level == self.leaf_level and statistic == "counts"
-        return self.measurer.measure(level, nodes, "distinct_counts" if distinct else statistic, cells)
+        measured = DISTINCT.get(statistic, statistic) if level == self.leaf_level else statistic
+        return self.measurer.measure(level, nodes, measured, cells)
 
     def measure_stable(self, level: str) -> Measurement:
         """See `tallytree.kinds.measurements.Measures`."""

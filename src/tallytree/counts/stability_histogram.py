@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tallytree.counts.expected_variances import ExpectedVariances
-from tallytree.counts.mechanism import AddsUp, leaf_statistics
+from tallytree.counts.mechanism import AddsUp
 from tallytree.counts.released_counts import ReleasedCounts
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Measures, Noise, Statistic
@@ -31,7 +31,7 @@ class StabilityHistogram(AddsUp):
 
     def statistics(self, tree: Tree, *, total_is_public: bool) -> dict[str, Statistic]:
         """The leaf level, which alone is measured."""
-        return leaf_statistics(tree, "stable_counts")
+        return {tree.levels[-1]: "stable_counts"}
 
     def expected_variances(self, tree: Tree, noise: Mapping[str, Noise]) -> list[ExpectedVariances | None] | None:
         """See `CountsMechanism.expected_variances`: of published leaves; nothing public tells what sums lack."""

@@ -17,6 +17,7 @@ from tallytree.counts.unlisted import Remainders
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Statistic
+from tallytree.kinds.registry import kind_of
 from tallytree.kinds.terms import options_of
 from tallytree.product import LeafKey, Product, check_columns, leaf_keys
 from tallytree.run.arguments import CountsArguments, FlowsArguments
@@ -74,7 +75,7 @@ def plan_counts(
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
         warn_caller(f"mechanism: {mechanism.caution}")
-    if statistic == "counts" and isinstance(tree, Product) and len(tree.attributes) > 1:
+    if not kind_of(statistic).sides and isinstance(tree, Product) and len(tree.attributes) > 1:
         warn_caller(
             f"hierarchy: on the chain {' > '.join(tree.levels)} only the tables on the chain are accurate; other sums, "
             "such as one attribute alone, add up the errors of many cells. tallytree.release_tables publishes several "
