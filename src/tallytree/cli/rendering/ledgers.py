@@ -31,12 +31,6 @@ _SHORT = 8
 _BROKEN = ("recorded (UTC)", "spent", "in all", "run", "period")
 """Columns whose cells may be broken at spaces."""
 
-_UNITS = {
-    "record": ("record", "records"),
-    "trip": ("trip", "trips"),
-    "membership": ("membership", "memberships"),
-}
-
 
 def show_books(console: Console, books: Books) -> None:
     """Show every data set with its terms, its releases and limits in order, and what they spent; then the head."""
@@ -90,7 +84,7 @@ def protected_words(dataset: Standing) -> str:
         return f"{dataset.neighboring}, unit person{stated}"
     if dataset.unit is None:
         return f"{dataset.neighboring}, at most {most} per person"
-    one, many = _UNITS[dataset.unit]
+    one, many = dataset.unit, f"{dataset.unit}s"
     return f"{dataset.neighboring}, {f'one {one}' if most == 1 else f'at most {most} {many}'} per person"
 
 
