@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tallytree.support.methods import MODULES as _MODULES_OF_METHODS
-
 if TYPE_CHECKING:
     from tallytree import counts, engines, sizes, solvers, sources, tables
     from tallytree.api import (
@@ -26,9 +24,8 @@ if TYPE_CHECKING:
     from tallytree.hierarchy import Hierarchy
     from tallytree.kinds.contributions import Contributions
     from tallytree.numbers.accuracy.replicate_errors import replicate_errors
-    from tallytree.numbers.changes import change
-    from tallytree.numbers.reconcile_sizes import reconcile_group_sizes
-    from tallytree.numbers.totals_of_releases import total_of
+    from tallytree.numbers.reconcile import reconcile_group_sizes
+    from tallytree.numbers.several_releases import change, total_of
     from tallytree.product import Product
     from tallytree.release import HouseholdsRelease, Release
     from tallytree.spec.planned_errors import plan
@@ -41,10 +38,10 @@ _MODULE_OF = {
     "HouseholdsRelease": "tallytree.release",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
-    "change": "tallytree.numbers.changes",
+    "change": "tallytree.numbers.several_releases",
     "new_secret": "tallytree.api",
     "plan": "tallytree.spec.planned_errors",
-    "reconcile_group_sizes": "tallytree.numbers.reconcile_sizes",
+    "reconcile_group_sizes": "tallytree.numbers.reconcile",
     "release_contributions": "tallytree.api",
     "release_counts": "tallytree.api",
     "release_flows": "tallytree.api",
@@ -52,17 +49,7 @@ _MODULE_OF = {
     "release_households": "tallytree.api",
     "release_tables": "tallytree.api",
     "replicate_errors": "tallytree.numbers.accuracy.replicate_errors",
-    "total_of": "tallytree.numbers.totals_of_releases",
-}
-_MODULES_OF_METHODS |= {
-    "mean": "tallytree.numbers.means",
-    "plot": "tallytree.views.report.plots",
-    "quantile": "tallytree.numbers.means",
-    "ratio": "tallytree.numbers.ratios",
-    "records": "tallytree.numbers.records",
-    "scaled": "tallytree.numbers.all_records",
-    "share": "tallytree.numbers.shares",
-    "total": "tallytree.numbers.totals",
+    "total_of": "tallytree.numbers.several_releases",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")
 

@@ -24,7 +24,7 @@ from tallytree.kinds.foreign import GROUP
 from tallytree.kinds.measurements import Measurement, Measures, Noise, Statistic
 from tallytree.kinds.mechanism import PROMISES, Promise
 from tallytree.kinds.terms import Invariants
-from tallytree.numbers.reconcile_counts import reconcile_counts
+from tallytree.numbers.reconcile import reconcile_counts
 from tallytree.sizes.mechanism import ReleasedSizes, SizesDomain, SizesMechanism
 from tallytree.sizes.mechanism import measured_everywhere as statistics_of_sizes
 from tallytree.sizes.mechanism import sum_over_tree as sums_of_sizes

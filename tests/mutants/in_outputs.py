@@ -207,14 +207,14 @@ MUTANTS = [
     fault(
         "std_dev of totals understated by 10 %",
         "tests/numbers/test_totals.py::test_the_error_is_that_of_dense_generalised_least_squares",
-        "std_dev = np.sqrt(variances)[sums.rows]",
-        "std_dev = 0.9 * np.sqrt(variances)[sums.rows]",
+        "std_dev, unbiased = np.sqrt(variances)[sums.rows]",
+        "std_dev, unbiased = 0.9 * np.sqrt(variances)[sums.rows]",
     ),
     fault(
         "shares whose wholes are taken as independent of their parts",
         "tests/numbers/test_shares.py::test_shares_of_counties_have_the_error_of_the_dense_fit",
-        "whole + rounding * (whole > 0), parts * whole",
-        "whole + rounding * (whole > 0), 0.0 * parts * whole",
+        ".parts(depth, above, nodes) * whole",
+        ".parts(depth, above, nodes) * 0.0 * whole",
     ),
     fault(
         "changes with the error of the later release alone",

@@ -5,14 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.numbers.fieller import RatioErrors, fieller_interval, ratio_columns, ratio_std_dev
+from tallytree.numbers.cells import Estimates
+from tallytree.numbers.fieller import fieller_interval, ratio_columns, ratio_std_dev
 from tallytree.release.intervals import quantile
 
 Q = quantile(0.1, None)
 
 
-def errors(n, d, v_n, v_d, c=0.0, **changes):
-    return RatioErrors(*(np.array([each], dtype=float) for each in (n, d, v_n, v_d, c)), **changes)
+def pair(n, d, v_n, v_d, c):
+    """Numerators and denominators as they were published, which are unbiased."""
+    return Estimates({}, (n, d), (n, d), (v_n, v_d), c)
+
+
+def errors(n, d, v_n, v_d, c=0.0):
+    return pair(*(np.array([each], dtype=float) for each in (n, d, v_n, v_d, c)))
 
 
 def uncorrected(n, d, v_n, v_d, c=0.0):
@@ -83,7 +89,7 @@ def test_90_percent_intervals_cover_the_true_ratio_in_90_percent():
         noise = np.stack([sd[0] * z[0], sd[1] * (rho * z[0] + np.sqrt(1 - rho**2) * z[1])])
         d = rng.integers(1, big + 1, shape)
         n = rng.binomial(d, 0.3)
-        made = RatioErrors(n + noise[0], d + noise[1], sd[0] ** 2, sd[1] ** 2, rho * sd[0] * sd[1])
+        made = pair(n + noise[0], d + noise[1], sd[0] ** 2, sd[1] ** 2, rho * sd[0] * sd[1])
         lower, upper = fieller_interval(made, 0.1, 0.0, 1.0)
         covered = ((lower <= n / d) & (n / d <= upper)).mean()
         assert covered > 0.895
@@ -99,7 +105,7 @@ def test_the_upper_ends_that_are_given_hold_where_the_denominator_is_near_0(rati
     for sd_away in (0.7, 1.0, 2.0, 3.0, 4.0):
         d = 10 * sd_away
         z = 10 * rng.normal(size=(2, 200_000))
-        made = RatioErrors(ratio * d + z[0], d + z[1], *(np.full(200_000, v) for v in (100.0, 100.0, 0.0)))
+        made = pair(ratio * d + z[0], d + z[1], *(np.full(200_000, v) for v in (100.0, 100.0, 0.0)))
         lower, upper = fieller_interval(made, 0.1, 0.0)
         given = np.isfinite(upper)
         held = (lower <= ratio) & (ratio <= upper)
@@ -110,7 +116,7 @@ def test_the_upper_ends_that_are_given_hold_where_the_denominator_is_near_0(rati
 
 def test_nearly_no_upper_end_is_given_where_the_denominator_is_nearly_0():
     z = 10 * np.random.default_rng(6).normal(size=(2, 200_000))
-    made = RatioErrors(5 + z[0], 1 + z[1], *(np.full(200_000, v) for v in (100.0, 100.0, 0.0)))
+    made = pair(5 + z[0], 1 + z[1], *(np.full(200_000, v) for v in (100.0, 100.0, 0.0)))
     assert np.isfinite(fieller_interval(made, 0.1, 0.0)[1]).mean() < 0.002  # a tenth, were it q
 
 
@@ -126,7 +132,7 @@ def test_an_interval_far_from_0_is_fiellers_and_widens_steadily_towards_it():
 def test_small_integer_noise_is_covered_too(sd):
     """An exact denominator, and a noisy integer; without the half-unit 66 % are covered at 0.6."""
     noise = np.rint(np.random.default_rng(4).normal(0, sd, 20_000))
-    made = RatioErrors(40 + noise, np.full(20_000, 100.0), *(np.full(20_000, v) for v in (sd**2, 0.0, 0.0)))
+    made = pair(40 + noise, np.full(20_000, 100.0), *(np.full(20_000, v) for v in (sd**2, 0.0, 0.0)))
     lower, upper = fieller_interval(made, 0.1, 0.0, 1.0)
     assert ((lower <= 0.4) & (upper >= 0.4)).mean() > 0.89
 
@@ -137,7 +143,7 @@ def test_the_standard_deviation_is_null_where_the_denominator_may_be_0():
 
 
 def test_columns_say_what_is_not_known_by_nulls():
-    made = ratio_columns(np.array([12.5]), errors(50, 4, 9, 40), 0.1, 0.0, np.inf, "ratio")
+    made = ratio_columns(errors(50, 4, 9, 40), 0.1, (0.0, np.inf), "ratio")
     assert {name: column.to_pylist()[0] for name, column in made.items()} == {
         "ratio": 12.5,
         "std_dev": None,
@@ -145,9 +151,9 @@ def test_columns_say_what_is_not_known_by_nulls():
         "ci_upper": None,
         "quality": None,
     }
-    made = ratio_columns(np.array([0.5]), errors(50, 100, np.nan, 40), 0.1, 0.0, 1.0, "ratio")
+    made = ratio_columns(errors(50, 100, np.nan, 40), 0.1, (0.0, 1.0), "ratio")
     assert [column.to_pylist()[0] for column in made.values()] == [0.5, None, None, None, None]
-    made = ratio_columns(np.array([np.nan]), errors(0, 0, 0, 0), 0.1, 0.0, np.inf, "ratio")
+    made = ratio_columns(errors(0, 0, 0, 0), 0.1, (0.0, np.inf), "ratio")
     assert [column.to_pylist()[0] for column in made.values()] == [None, None, 0.0, None, None]
-    made = ratio_columns(np.array([0.25]), errors(25, 100, 0, 0), 0.1, 0.0, 1.0, "share")
+    made = ratio_columns(errors(25, 100, 0, 0), 0.1, (0.0, 1.0), "share")
     assert [column.to_pylist()[0] for column in made.values()] == [0.25, 0.0, 0.25, 0.25, "exact"]

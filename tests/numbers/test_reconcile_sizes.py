@@ -14,7 +14,7 @@ import tallytree as tt
 from helpers.reconciled import ROWS, released
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance
 from tallytree.kinds.measurements import Measurement, Noise
-from tallytree.numbers.reconcile_sizes import FITTING
+from tallytree.numbers.reconcile import FITTING
 from tallytree.run import order, planned_sizes
 from tallytree.sizes import SizesDomain
 

@@ -6,7 +6,7 @@ import pytest
 
 import tallytree as tt
 from helpers.reconciled import released
-from tallytree.numbers.reconcile_sizes import MADE_AGAIN
+from tallytree.numbers.reconcile import MADE_AGAIN
 
 # --- The statement ---
 

@@ -180,7 +180,7 @@ def test_areas_of_an_attribute_can_be_totalled_too():
 def test_areas_of_an_attribute_are_summed_part_by_part_alike(monkeypatch):
     made = trips(1)
     whole = made.total(by="d_zone", where={"hour": "night"})
-    monkeypatch.setattr("tallytree.numbers.table_totals.AT_ONCE", 1)
+    monkeypatch.setattr("tallytree.numbers.table_cells.AT_ONCE", 1)
     parts = made.total(by="d_zone", where={"hour": "night"})
     assert parts["count"].equals(whole["count"])
     assert parts["std_dev"].to_numpy() == pytest.approx(whole["std_dev"].to_numpy())

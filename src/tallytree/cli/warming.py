@@ -23,7 +23,7 @@ from tallytree.api import release_counts, release_flows, release_group_sizes, re
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
 from tallytree.numbers.accuracy.replicate_errors import replicate_errors
-from tallytree.numbers.reconcile_sizes import reconcile_group_sizes
+from tallytree.numbers.reconcile import reconcile_group_sizes
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.sizes.estimators import EstimatorName

@@ -50,7 +50,6 @@ from tallytree.release.view.sides import named_at, sides_of
 from tallytree.run.counted_records import LeafNumbers, bounded_and_all
 from tallytree.sources.locate import Files, locate
 from tallytree.support.arrays import FloatArray, IntArray, sum_by_key
-from tallytree.support.methods import method_of_release
 from tallytree.support.validate import safe_text
 
 MOST_SPREAD = 1e6
@@ -86,7 +85,6 @@ class Spread:
         return self.relative * -float(stdtrit(self.degrees, alpha / 2))
 
 
-@method_of_release("scaled")
 def scaled_levels(
     release: Release, levels: Sequence[str], *, spread: float | None, like: Any, alpha: float
 ) -> dict[str, pa.Table]:
@@ -95,7 +93,9 @@ def scaled_levels(
     _refuse_what_has_no_share(release)
     if spread is not None and like is not None:
         raise ValueError("spread: both spread and like are given; leave one of them out")
-    if spread is None and like is None and any(_nodes(release, level) > 1 for level in levels):
+    tree = ReleaseView(release).cells
+    depths = {level: tree.levels.index(level) for level in levels}
+    if spread is None and like is None and any(tree.size(depth) > 1 for depth in depths.values()):
         raise ValueError(
             "spread: give either spread, the standard deviation between areas of the records left out for each one "
             "that counts, relative to that of all, such as spread=0.5; or like, public records of an earlier period. "
@@ -105,22 +105,16 @@ def scaled_levels(
     stated = None if spread is None else Spread(_checked_spread(spread))
     share = _share(release, miss)
     public = None if like is None else _public_records(release, like)
-    made = {}
+    estimates = {}
     for level, table in tables.items():
-        depth, tree = _tree_at(release, level)
-        found = Spread(0.0) if tree.size(depth) == 1 else stated or _spread_of_records(tree, depth, *(public or ()))
-        ends = _all_records(table, share, found.reach(miss))
+        depth = depths[level]
+        between = Spread(0.0) if tree.size(depth) == 1 else stated or _spread_of_records(tree, depth, *(public or ()))
+        ends = _all_records(table, share, between.reach(miss))
         columns = {name: table.column(name) for name in tree.path_columns(depth)}
         columns |= dict(zip(("estimate", "ci_lower", "ci_upper"), ends, strict=True))
-        said = json.dumps(_said(release, share, found, miss), ensure_ascii=False)
-        made[level] = pa.table(columns).replace_schema_metadata({METADATA_KEY: said.encode()})
-    return made
-
-
-def _nodes(release: Release, level: str) -> int:
-    """How many nodes a level has."""
-    depth, tree = _tree_at(release, level)
-    return int(tree.size(depth))
+        said = json.dumps(_said(release, share, between, miss), ensure_ascii=False)
+        estimates[level] = pa.table(columns).replace_schema_metadata({METADATA_KEY: said.encode()})
+    return estimates
 
 
 def described_estimate(table: pa.Table) -> Mapping[str, Any]:
@@ -193,12 +187,6 @@ def _share(release: Release, alpha: float) -> Estimated:
             "all records; measure it with a larger share of the budget, or with a smaller at_most"
         )
     return share
-
-
-def _tree_at(release: Release, level: str) -> tuple[int, Levels]:
-    """The place of a level, and the tree, or the tables, that it is a level of."""
-    cells = ReleaseView(release).cells
-    return cells.levels.index(level), cells
 
 
 def _checked_spread(spread: Any) -> float:
@@ -284,7 +272,7 @@ def _refuse_the_private_table(release: Release, like: Any) -> None:
     Raises:
         ValueError: one has that name, or lies in a folder of that name.
     """
-    private = release.spec.get("trips" if release.statement["statistic"] == "flows" else "records")
+    private = release.spec.get(ReleaseView(release).kind.private_table)
     source = locate(like, "like", (), public=True)
     if not isinstance(private, str) or not isinstance(source, Files):
         return

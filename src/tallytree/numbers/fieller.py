@@ -25,132 +25,86 @@ such an infinite end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
+from tallytree.numbers.cells import Estimates
 from tallytree.release.intervals import quantile
 from tallytree.release.quality import ALPHA, judged, quality_column
-from tallytree.support.arrays import BoolArray, FloatArray, NumberArray
+from tallytree.support.arrays import BoolArray, FloatArray
 
 HALF = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class RatioErrors:
-    """Estimates of numerators and denominators, and what is known of their errors: float64 (n,) each.
-
-    Attributes:
-        numerator: unbiased where the release has such estimates, else as published.
-        denominator: likewise.
-        numerator_variance: of the numerator's error; NaN or infinite where it is not known.
-        denominator_variance: of the denominator's.
-        covariance: of both errors.
-        replicates: from how many replicates these are; None where they are known.
-        unit: of the numerator: what one record more or less changes.
-    """
-
-    numerator: FloatArray
-    denominator: FloatArray
-    numerator_variance: FloatArray
-    denominator_variance: FloatArray
-    covariance: FloatArray
-    replicates: int | None = None
-    unit: float = 1.0
-
-    @classmethod
-    def of(
-        cls,
-        estimates: Sequence[NumberArray] | FloatArray,
-        variances: Sequence[FloatArray],
-        replicates: int | None = None,
-        unit: float = 1.0,
-    ) -> RatioErrors:
-        """From both estimates, and both variances with the covariance."""
-        numerator, denominator = (np.asarray(each, dtype=np.float64) for each in estimates)
-        first, second, both = variances
-        return cls(numerator, denominator, first, second, both, replicates, unit)
-
-
 def ratio_columns(
-    published: FloatArray,
-    errors: RatioErrors,
-    alpha: float,
-    least: float,
-    most: float,
-    name: str,
-    shift: float = 0.0,
+    pair: Estimates, alpha: float, between: tuple[float, float], name: str, shift: float = 0.0
 ) -> dict[str, pa.Array]:
     """The columns of a table of ratios: estimate, `std_dev`, `ci_lower`, `ci_upper` and `quality`.
 
     Args:
-        published: float64 (n,), the ratios of published numbers; NaN where the denominator is 0.
-        errors: of numerators and denominators.
+        pair: numerators and denominators. The ratio is that of published numbers.
         alpha: intervals are to miss the true ratio with this probability.
-        least: no ratio is less.
-        most: no ratio is more.
+        between: no ratio is less, and none is more.
         name: of the column with the estimate.
         shift: is added to every ratio.
     """
-    std_dev = ratio_std_dev(published, errors)
-    lower, upper = _extended(errors, alpha, least, most, published)
-    low, high = _extended(errors, ALPHA, least, most, published)
-    unknown = ~np.isfinite(errors.numerator_variance + errors.denominator_variance)
-    shown = published + shift
-    holds_zero, exact = (low <= -shift) & (high >= -shift), (std_dev == 0) & (errors.replicates is None)
+    n, d = (np.asarray(each, dtype=np.float64) for each in pair.published)
+    ratio: FloatArray = np.divide(n, d, out=np.full(len(n), np.nan), where=d != 0)
+    std_dev = ratio_std_dev(ratio, pair)
+    lower, upper = _extended(pair, alpha, between, ratio)
+    low, high = _extended(pair, ALPHA, between, ratio)
+    unknown = ~np.isfinite(pair.variances[0] + pair.variances[1])
+    shown = ratio + shift
+    holds_zero, exact = (low <= -shift) & (high >= -shift), (std_dev == 0) & (pair.replicates is None)
     quality = quality_column(judged(np.abs(np.nan_to_num(shown)), std_dev, holds_zero, exact))
     columns = {name: shown, "std_dev": std_dev, "ci_lower": lower + shift, "ci_upper": upper + shift}
     hidden = {"ci_lower": unknown, "ci_upper": unknown}
-    made: dict[str, pa.Array] = {
+    shown_columns: dict[str, pa.Array] = {
         column: pa.array(values, mask=~np.isfinite(values) | hidden.get(column, False))
         for column, values in columns.items()
     }
-    return made | {"quality": quality}
+    return shown_columns | {"quality": quality}
 
 
 def _extended(
-    errors: RatioErrors, alpha: float, least: float, most: float, published: FloatArray
+    pair: Estimates, alpha: float, between: tuple[float, float], published: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Fieller's interval of each ratio, extended to the published one."""
-    lower, upper = fieller_interval(errors, alpha, least, most)
+    lower, upper = fieller_interval(pair, alpha, *between)
     return np.fmin(lower, published), np.fmax(upper, published)
 
 
-def ratio_std_dev(ratio: FloatArray, errors: RatioErrors) -> FloatArray:
+def ratio_std_dev(ratio: FloatArray, pair: Estimates) -> FloatArray:
     """The standard deviation of each ratio, float64 (n,); NaN where the denominator may be 0, or nothing is known."""
-    near = _corrected(errors.denominator_variance, 2 * quantile(ALPHA, errors.replicates), 1.0)
+    (of_numerator, of_denominator), d = pair.variances, pair.middle[1]
+    near = _corrected(of_denominator, 2 * quantile(ALPHA, pair.replicates), 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance = (
-            errors.numerator_variance - 2 * ratio * errors.covariance + ratio**2 * errors.denominator_variance
-        ) / errors.denominator**2
-        found = np.sqrt(np.maximum(variance, 0.0))
-    far = errors.denominator**2 > near
-    return np.where(far & np.isfinite(found), found, np.nan)
+        variance = (of_numerator - 2 * ratio * pair.covariance + ratio**2 * of_denominator) / d**2
+        std_dev = np.sqrt(np.maximum(variance, 0.0))
+    return np.where((d**2 > near) & np.isfinite(std_dev), std_dev, np.nan)
 
 
 def fieller_interval(
-    errors: RatioErrors, alpha: float, least: float = -np.inf, most: float = np.inf
+    pair: Estimates, alpha: float, least: float = -np.inf, most: float = np.inf
 ) -> tuple[FloatArray, FloatArray]:
     """Fieller's interval of each ratio, float64 (n,) each; infinite where it has no end, see the module's docstring."""
-    q = quantile(alpha, errors.replicates)
+    q = quantile(alpha, pair.replicates)
     with np.errstate(invalid="ignore", divide="ignore"):
-        far = (np.abs(errors.denominator) - HALF) / np.sqrt(errors.denominator_variance)
+        far = (np.abs(pair.middle[1]) - HALF) / np.sqrt(pair.variances[1])
     near = np.clip(np.nan_to_num(far, nan=0.0), 2 * q, 3 * q)
-    narrow = _ends(errors, q, least, most)
-    wide = _ends(errors, near - 2 * (near - 2 * q) ** 2 / q, least, most)
+    narrow = _ends(pair, q, least, most)
+    wide = _ends(pair, near - 2 * (near - 2 * q) ** 2 / q, least, most)
     lower = np.where(narrow[0] > 0, narrow[0], wide[0])  # an end on the side of 0 is none that D near 0 moves away
     return lower, np.where(narrow[1] < 0, narrow[1], wide[1])
 
 
-def _ends(errors: RatioErrors, reach: FloatArray | float, least: float, most: float) -> tuple[FloatArray, FloatArray]:
+def _ends(pair: Estimates, reach: FloatArray | float, least: float, most: float) -> tuple[FloatArray, FloatArray]:
     """Fieller's interval with `reach` in place of q."""
-    n, d = errors.numerator, errors.denominator
+    n, d = pair.middle
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        a = d**2 - _corrected(errors.denominator_variance, reach, 1.0)
-        b = n * d - reach**2 * errors.covariance
-        c = n**2 - _corrected(errors.numerator_variance, reach, errors.unit)
+        a = d**2 - _corrected(pair.variances[1], reach, 1.0)
+        b = n * d - reach**2 * pair.covariance
+        c = n**2 - _corrected(pair.variances[0], reach, pair.unit)
         root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
         ends = np.sort(np.stack([(b - root) / a, (b + root) / a]), axis=0)
     bounded = (a > 0) & np.isfinite(ends).all(axis=0)

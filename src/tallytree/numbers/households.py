@@ -1,8 +1,9 @@
-"""Persons are put into the households of their leaf at random; who lives with whom carries no information.
+"""What persons and households of one release tell together: the mean household, and who may live in which.
 
-What is published of a leaf is how many persons of each kind live in households, and how many households of each size
-there are. Any assignment that keeps both is as good as another. So the persons of a leaf are shuffled, and dealt to its
-households one after the other. The shuffle is public: it follows from a seed, which is no secret and no noise key.
+Of a leaf is published how many persons of each kind live in households, and how many households of each size there are.
+Any assignment that keeps both is as good as another; who lives with whom carries no information. So the persons of a
+leaf are shuffled, and dealt to its households one after the other. The shuffle is public: it follows from a seed, which
+is no secret and no noise key.
 """
 
 from __future__ import annotations
@@ -14,8 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from tallytree.support.arrays import IntArray, offsets_of
+from tallytree.hierarchy import TOTAL, Hierarchy, decoded
+from tallytree.release import HouseholdsRelease, beside_paths
+from tallytree.release.households_release import area_tables
+from tallytree.release.intervals import checked_alpha, quantile
+from tallytree.release.view.release_view import ReleaseView, published_level
+from tallytree.support.arrays import FloatArray, IntArray, offsets_of
+from tallytree.tables.layout import table_of
 
 RANDOM_HOUSEHOLDS = (
     "Who lives with whom carries no information: the persons of a leaf were put into its households at random. The "
@@ -107,6 +115,61 @@ def put_into_households(persons: IntArray, sizes: HouseholdSizes, random: np.ran
         )
     keys = random.random_raw(int(persons.sum()))
     order = np.lexsort((keys, np.repeat(np.arange(len(persons)), persons)))
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.repeat(np.arange(len(size)), size)
-    return found
+    household = np.empty(len(order), dtype=np.int64)
+    household[order] = np.repeat(np.arange(len(size)), size)
+    return household
+
+
+def mean_of_households(release: HouseholdsRelease, level: str, alpha: float) -> pa.Table:
+    """`HouseholdsRelease.mean`, which documents the arguments."""
+    reach = quantile(checked_alpha(alpha), None)
+    view = ReleaseView(release.households)
+    areas = view.known_tree
+    name = release.households._name((areas.levels[0] if level == TOTAL else level,))
+    depth = release.households.levels.index(name)
+    if not isinstance(areas, Hierarchy):
+        raise ValueError("level: the tree of this release is none of areas; take a fresh copy of the release")
+    size = areas.size(depth)
+    persons, of_persons = _in_households(ReleaseView(release.persons), depth)
+    listed, rows = published_level(release.households.level_tables[name], areas, depth), view.whole(name)
+    households, of_households = np.zeros(size, dtype=np.int64), np.zeros(size)
+    np.add.at(households, listed.nodes, listed.numbers)
+    of_households[listed.nodes] = rows.column("households_std_dev").to_numpy()
+    none = households == 0
+    number = np.maximum(households, 1)
+    mean = persons / number
+    part = np.minimum(1 / ((view.largest_size or 0) + 1), 1 / np.maximum(mean, 1))
+    variance = (mean * of_households) ** 2 + of_persons**2 * (1 - 2 * mean * part)
+    std_dev = np.sqrt(np.maximum(variance, 0.0)) / number
+    ends = np.maximum(mean - reach * std_dev, np.minimum(mean, 1.0)), mean + reach * std_dev
+    columns = {"persons": pa.array(persons), "households": pa.array(households)}
+    for column, values in zip(("mean", "std_dev", "ci_lower", "ci_upper"), (mean, std_dev, *ends), strict=True):
+        columns[column] = pa.array(values, mask=none)
+    return decoded(beside_paths(areas, depth, np.arange(size, dtype=np.int64), pa.table(columns)))
+
+
+def _in_households(view: ReleaseView, depth: int) -> tuple[IntArray, FloatArray]:
+    """Of every area of a level, the published persons in households and the standard deviation, (areas,) each."""
+    place = table_of_persons(view, depth, "level")
+    numbers, level = view.cells_of_table(place), view.published(place)
+    std_dev = np.zeros(numbers.size)
+    std_dev[level.nodes] = view.column(view.levels[place], "std_dev")
+    return numbers[:, 0], std_dev[::2]
+
+
+def table_of_persons(view: ReleaseView, depth: int, argument: str) -> int:
+    """The place of the table of persons in households and outside, of the areas of a level.
+
+    Args:
+        view: of the tables of persons.
+        depth: the level.
+        argument: what it is wanted for, for the message.
+
+    Raises:
+        ValueError: there is none.
+    """
+    product = view.layout.product
+    place = view.layout.place(table_of(product, area_tables(product.attributes[0])[depth], argument))
+    if place is None:
+        raise ValueError(f"{argument}: the persons of this level are not in the release; take a fresh copy of it")
+    return place

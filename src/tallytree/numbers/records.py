@@ -19,17 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.hierarchy import decoded
-from tallytree.numbers.households import RANDOM_HOUSEHOLDS, HouseholdSizes, put_into_households, seed_of
+from tallytree.numbers.households import (
+    RANDOM_HOUSEHOLDS,
+    HouseholdSizes,
+    put_into_households,
+    seed_of,
+    table_of_persons,
+)
 from tallytree.release import HouseholdsRelease, LevelTable, Release
 from tallytree.release.counted_unit import counted_unit
-from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE, area_tables
+from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE
 from tallytree.release.level_tables import ROWS_AT_ONCE, in_slices
 from tallytree.release.remainders import refuse_remainders
 from tallytree.release.view.release_view import ReleaseView, path_columns
 from tallytree.support.arrays import IntArray, chunks, numbered
-from tallytree.support.methods import method_of_release
 from tallytree.support.validate import integer
-from tallytree.tables.layout import table_of
 from tallytree.trees.leaf_codes import codes_by_side
 
 NOBODYS = (
@@ -199,9 +203,9 @@ class HouseholdRecords(MadeUpRecords):
             wanted = int(inside.sum())
             while len(ready) < wanted:
                 ready = np.concatenate([ready, next(numbers)])
-            found = np.zeros(rows.num_rows, dtype=np.int64)
-            found[inside], ready = ready[:wanted], ready[wanted:]
-            yield rows.append_column(self.household, pa.array(found, mask=~inside))
+            household = np.zeros(rows.num_rows, dtype=np.int64)
+            household[inside], ready = ready[:wanted], ready[wanted:]
+            yield rows.append_column(self.household, pa.array(household, mask=~inside))
 
     def _numbers(self) -> Iterator[IntArray]:
         """The household of each person who lives in one, from 1 on, for some leaves after the other."""
@@ -253,34 +257,31 @@ def records_of(release: Release, seed: int | None = None) -> MadeUpRecords:
         for code, column in _code_columns(view, release.spec.get("leaf")).items()
         if column in paths and code not in paths
     }
-    grouped = view.statistic == "group_sizes"
-    made = MadeUpRecords(source, statement, codes, _free("group", (*paths, *codes)) if grouped else None)
-    made.num_rows  # noqa: B018 (refuses numbers that no rows have)
-    return made
+    group = _free("group", (*paths, *codes)) if view.kind.by_size else None
+    rows = MadeUpRecords(source, statement, codes, group)
+    rows.num_rows  # noqa: B018 (refuses numbers that no rows have)
+    return rows
 
 
 def _household_records(release: HouseholdsRelease, seed: int) -> HouseholdRecords:
     """The records of a release of persons and households; see `records_of`."""
-    made = records_of(release.persons)
+    rows = records_of(release.persons)
     view = ReleaseView(release.persons)
-    everybody = table_of(view.layout.product, area_tables(view.layout.product.attributes[0])[-1], "records")
-    place = view.layout.place(everybody)
-    if place is None:
-        raise ValueError("records: the persons of the leaves are not in the release; take a fresh copy of it")
-    persons = view.cells_of_table(place)[:, 0]
+    leaves = len(view.layout.product.attributes[0].hierarchy.levels) - 1
+    persons = view.cells_of_table(table_of_persons(view, leaves, "records"))[:, 0]
     households, largest = ReleaseView(release.households), int(release.statement["max_household_size"])
-    found = households.published(len(households.levels) - 1)
-    sizes = np.asarray(found.sizes, dtype=np.int64)
+    sizes_of_leaves = households.published(len(households.levels) - 1)
+    sizes = np.asarray(sizes_of_leaves.sizes, dtype=np.int64)
     members = households.column(households.levels[-1], "persons")
-    last = np.bincount(found.nodes, weights=np.where(sizes == largest, members, 0), minlength=len(persons))
-    numbers = np.asarray(found.numbers, dtype=np.int64)
+    last = np.bincount(sizes_of_leaves.nodes, weights=np.where(sizes == largest, members, 0), minlength=len(persons))
+    numbers = np.asarray(sizes_of_leaves.numbers, dtype=np.int64)
     return HouseholdRecords(
-        made.source,
-        made.statement,
-        made.codes,
-        household=_free("household", tuple(made.schema.names)),
+        rows.source,
+        rows.statement,
+        rows.codes,
+        household=_free("household", tuple(rows.schema.names)),
         persons=persons,
-        sizes=HouseholdSizes(found.nodes, sizes, numbers, largest, last.astype(np.int64)),
+        sizes=HouseholdSizes(sizes_of_leaves.nodes, sizes, numbers, largest, last.astype(np.int64)),
         seed=seed,
     )
 
@@ -322,14 +323,13 @@ def _not_whole(statement: Mapping[str, Any]) -> str:
     )
 
 
-@method_of_release("records")
 def records(release: Release, *, dictionaries: bool = False, seed: int | None = None) -> pa.RecordBatchReader:
     """See `Release.records`."""
-    found = records_of(release, seed)
-    schema = found.schema if dictionaries else decoded(found.schema.empty_table()).schema
+    of_release = records_of(release, seed)
+    schema = of_release.schema if dictionaries else decoded(of_release.schema.empty_table()).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for rows in found.slices():
+        for rows in of_release.slices():
             yield from (rows if dictionaries else decoded(rows)).replace_schema_metadata(schema.metadata).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())

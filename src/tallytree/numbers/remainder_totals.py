@@ -172,13 +172,13 @@ def _measured(
     above = _MeasuredNodes(0, _NONE, _NONE, _NONE, None, _NONE, _NONE)
     for depth, level in enumerate(tree.levels):
         if level in noise:
-            found, law = _measurements(view, tree, depth), noise[level][1]
+            measured, law = _measurements(view, tree, depth), noise[level][1]
         elif depth == 0:  # the total is public
-            found, law = _rows(view, tree, 0, 0), None
+            measured, law = _rows(view, tree, 0, 0), None
         else:
             continue
-        order = np.argsort(found.nodes)
-        nodes, values = found.nodes[order], found.numbers[order]
+        order = np.argsort(measured.nodes)
+        nodes, values = measured.nodes[order], measured.numbers[order]
         parents = nodes
         for step in range(depth, above.depth, -1):
             parents = tree.parents(step, parents)

@@ -1,18 +1,39 @@
 """The methods of `Release` that give derived numbers: ratios, shares, means and quantiles, with their errors.
 
-The functions behind them lie above `release/`; see `support/methods.py`.
+The functions behind them lie on floors above `release/`, which imports nothing from there. So `ABOVE` says where each
+is, and it is imported when the method is first called.
 """
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from tallytree.hierarchy import TOTAL
-from tallytree.support.methods import registered_method
+
+ABOVE: dict[str, tuple[str, str]] = {
+    "mean": ("tallytree.numbers.derived", "mean"),
+    "mean_of_households": ("tallytree.numbers.households", "mean_of_households"),
+    "plot": ("tallytree.views.report.plots", "plots_of"),
+    "quantile": ("tallytree.numbers.derived", "quantile_of"),
+    "ratio": ("tallytree.numbers.derived", "ratio"),
+    "records": ("tallytree.numbers.records", "records"),
+    "scaled": ("tallytree.numbers.all_records", "scaled_levels"),
+    "share": ("tallytree.numbers.derived", "share"),
+    "total": ("tallytree.numbers.derived", "total"),
+}
+"""By method of `Release`, or `HouseholdsRelease`, the module and the name of its function, which gets the release."""
+
+
+def method_from_above(name: str) -> Callable[..., Any]:
+    """The function of a method of `Release`."""
+    module, function = ABOVE[name]
+    method: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return method
 
 
 class DerivedNumbers(ABC):
@@ -55,7 +76,7 @@ class DerivedNumbers(ABC):
             TypeError: an argument of the wrong kind.
         """
         options: dict[str, Any] = {"within": within, "alpha": alpha, "replicates": replicates, "seed": seed}
-        return registered_method("share")(self, self._name(level), **options)
+        return method_from_above("share")(self, self._name(level), **options)
 
     def ratio(
         self,
@@ -94,7 +115,7 @@ class DerivedNumbers(ABC):
             TypeError: an argument of the wrong kind.
         """
         options: dict[str, Any] = {"areas": areas, "by": by, "alpha": alpha, "replicates": replicates, "seed": seed}
-        return registered_method("ratio")(self, numerator, denominator, **options)
+        return method_from_above("ratio")(self, numerator, denominator, **options)
 
     def mean(
         self,
@@ -129,7 +150,7 @@ class DerivedNumbers(ABC):
         """
         options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
         options |= {"replicates": replicates, "seed": seed}
-        return registered_method("mean")(self, level, **options)
+        return method_from_above("mean")(self, level, **options)
 
     def quantile(
         self,
@@ -168,7 +189,7 @@ class DerivedNumbers(ABC):
         """
         options: dict[str, Any] = {"attribute": attribute, "values": values, "where": where, "alpha": alpha}
         options |= {"replicates": replicates, "seed": seed}
-        return registered_method("quantile")(self, level, q, **options)
+        return method_from_above("quantile")(self, level, q, **options)
 
     def records(self, *, dictionaries: bool = False, seed: int | None = None) -> pa.RecordBatchReader:
         """Made-up records that give every published number back, exactly, when they are counted.
@@ -193,4 +214,4 @@ class DerivedNumbers(ABC):
             ValueError: tables that were released without `keep_detail`; numbers that are negative or have fractions,
                 or do not add up; `unlisted="remainder"`; people by their number of records; a total alone.
         """
-        return registered_method("records")(self, dictionaries=dictionaries, seed=seed)
+        return method_from_above("records")(self, dictionaries=dictionaries, seed=seed)

@@ -10,7 +10,6 @@ On disk a folder (format version 4):
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tallytree.hierarchy import TOTAL, Hierarchy
 from tallytree.kinds.households import PARTS, PERSONS, SIZES
 from tallytree.kinds.registry import kind_of
 from tallytree.product import Attribute, Product
+from tallytree.release.derived_methods import method_from_above
 from tallytree.release.files import sha256
 from tallytree.release.manifest import FORMAT_VERSION, MANIFEST, read_manifest
 from tallytree.release.release import Release, write_manifest
@@ -128,9 +128,8 @@ class HouseholdsRelease(Release):
         """
         if any(given is not None for given in options.values()):
             return self.persons.mean(level, alpha=alpha, **options)
-        above = importlib.import_module("tallytree.numbers.mean_of_households")  # on a floor above this one
-        made: pa.Table = above.mean_of_households(self, level, alpha)
-        return made
+        mean: pa.Table = method_from_above("mean_of_households")(self, level, alpha)
+        return mean
 
     def _name(self, given: tuple[str | tuple[str, ...], ...]) -> str:
         """The name of a table of persons, which is what is derived from by other methods than `mean`."""

@@ -37,7 +37,7 @@ from tallytree.release.contributions_table import (
     write_contributions,
 )
 from tallytree.release.dense import dense_table
-from tallytree.release.derived_methods import DerivedNumbers
+from tallytree.release.derived_methods import DerivedNumbers, method_from_above
 from tallytree.release.detail import stored_detail, write_detail
 from tallytree.release.files import (
     how_to_put_back,
@@ -73,7 +73,6 @@ from tallytree.release.quality import STANDARD, QualityThresholds, with_quality
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree, write_tree
 from tallytree.support.machine import side_by_side
-from tallytree.support.methods import registered_method
 from tallytree.support.stages import stage
 from tallytree.support.validate import path_text, text
 from tallytree.support.whole_files import flush
@@ -208,7 +207,7 @@ class Release(DerivedNumbers):
     @property
     def plot(self) -> Any:
         """Charts of the release, by Altair: `tree()`, `errors()`, `sizes(node)`, `flows(level)`, `pyramid(*table)`."""
-        return registered_method("plot")(self)
+        return method_from_above("plot")(self)
 
     def measurements(self, *level: str) -> pa.Table:
         """The noisy measurements of a level, before any post-processing, with the standard deviation of their noise.
@@ -280,7 +279,7 @@ class Release(DerivedNumbers):
         """
         options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates, "seed": seed}
         options |= {"progress": progress, "thresholds": thresholds}
-        made = decoded(registered_method("total")(self, areas, **options))
+        made = decoded(method_from_above("total")(self, areas, **options))
         return made.replace_schema_metadata(description(self.statement) or None)
 
     def scaled(self, *level: str, spread: float | None = None, like: Any = None, alpha: float = 0.1) -> pa.Table:
@@ -312,7 +311,7 @@ class Release(DerivedNumbers):
             TypeError: an argument of the wrong kind.
         """
         name = self._name(level)
-        return registered_method("scaled")(self, [name], spread=spread, like=like, alpha=alpha)[name]
+        return method_from_above("scaled")(self, [name], spread=spread, like=like, alpha=alpha)[name]
 
     def with_tables(self, tables: Mapping[str, LevelTable], statement: Mapping[str, Any]) -> Release:
         """The same noisy measurements under other tables; for `reconcile_group_sizes` and `replicate_errors`."""

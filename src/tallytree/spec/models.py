@@ -23,8 +23,7 @@ from tallytree.kinds.foreign import NOT_ALLOWED, imported_class, installed, inst
 from tallytree.kinds.mechanism import Mechanism
 from tallytree.kinds.registry import kind_of
 from tallytree.ledger import Ledger
-from tallytree.numbers.reconcile_counts import reconcile_counts
-from tallytree.numbers.reconcile_sizes import reconcile_group_sizes
+from tallytree.numbers.reconcile import reconcile_counts, reconcile_group_sizes
 from tallytree.product import Product
 from tallytree.release import Release, refuse_existing, require_writable
 from tallytree.run import (

@@ -80,7 +80,6 @@ def plan(
         loaded.plan_of,
         partial(with_budget, plain_mapping(loaded.document, type(loaded).table_keys)),
         known_mechanisms(*type(loaded).mechanisms),
-        loaded.statistic,
         like,
         replicates,
         seed,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallytree.numbers.accuracy.expected_errors import ExpectedError
-from tallytree.numbers.accuracy.targets import amount_text, two_digits
+from tallytree.numbers.accuracy.targets import amount_text, first_enough, two_digits
 
 MOST_UNRELIABLE = 0.1
 """The share of unreliable numbers up to which a level is advised."""
@@ -94,12 +94,12 @@ def least_amount(
         above: the amount at which more are unreliable.
         factor: amounts up to so many times that are tried.
     """
-    found = dict(known)
+    shares = dict(known)
 
     def enough(amount: Fraction) -> bool:
-        if amount not in found:
-            found[amount] = share_at(amount)
-        share = found[amount]
+        if amount not in shares:
+            shares[amount] = share_at(amount)
+        share = shares[amount]
         return share is not None and share <= MOST_UNRELIABLE
 
     few = [each for each, share in known.items() if each > above and share is not None and share > MOST_UNRELIABLE]
@@ -109,11 +109,7 @@ def least_amount(
     last = next((place for place, each in enumerate(tried) if many and each >= min(many)), len(tried) - 1)
     if last < 0 or not enough(tried[last]):
         return None
-    low = -1
-    while last - low > 1:
-        middle = (low + last) // 2
-        low, last = (low, middle) if enough(tried[middle]) else (middle, last)
-    return tried[last]
+    return tried[first_enough(lambda place: enough(tried[place]), last)]
 
 
 def percent(share: float) -> str:

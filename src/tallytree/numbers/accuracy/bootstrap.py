@@ -12,15 +12,18 @@ hold what was published.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from tallytree.accounting import Plan, StabilityPlan
 from tallytree.counts import CountsMechanism, TopDown
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Noise, Statistic
 from tallytree.kinds.terms import Invariants
@@ -29,6 +32,7 @@ from tallytree.product import Product
 from tallytree.release.intervals import number_column
 from tallytree.release.level_tables import NodeTable
 from tallytree.release.released_tables import count_columns, published_tables
+from tallytree.release.view.release_view import PublishedLevel
 from tallytree.run import PlannedHouseholds
 from tallytree.run.checked_results import counts_by, sizes_by, tables_by
 from tallytree.run.planned_households import size_level
@@ -43,6 +47,9 @@ LEAVES_AT_ONCE = 1_000_000
 
 SETTLING = 5
 """Replicates of a chain that are not counted: its errors grow from those of smooth numbers to those of a release."""
+
+LevelCells: TypeAlias = tuple[IntArray, NumberArray]
+"""Cells of a level, and their numbers."""
 
 LABEL = "replicate errors"
 """Keys of replicates are derived under this label, those of releases under another (`run.planned`)."""
@@ -78,13 +85,29 @@ class StatedPlan:
     levels: Mapping[str, tuple[Statistic, Noise]]
     thresholds: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, plan: Plan) -> StatedPlan:
+        """A plan as replicates take it."""
+        thresholds = {plan.stable.level: plan.stable.threshold} if isinstance(plan, StabilityPlan) else {}
+        return cls({level: (each.statistic, each.noise) for level, each in plan.levels.items()}, thresholds)
+
+    def std_devs(self, tree: Levels) -> list[float]:
+        """That of each level's noise; of a level that only repeats the one above, of that; else 0."""
+        deviations: list[float] = []
+        for depth, level in enumerate(tree.levels):
+            if level in self.levels:
+                deviations.append(self.levels[level][1].std_dev)
+            else:
+                repeats = isinstance(tree, Hierarchy | Product) and tree.only_children(depth)
+                deviations.append(deviations[-1] if repeats else 0.0)
+        return deviations
+
     def planned(self, level: str, statistic: str) -> StatedNoise | None:
         """How this statistic of a level is measured; None where it was not."""
-        found = self.levels.get(level)
-        if found is None or level in self.thresholds:
+        if level not in self.levels or level in self.thresholds:
             return None
         counted = self.asked(level)
-        return StatedNoise(level, counted, found[1]) if counted == statistic else None
+        return StatedNoise(level, counted, self.levels[level][1]) if counted == statistic else None
 
     def asked(self, level: str) -> Statistic:
         """What a measured level is measured as."""
@@ -115,8 +138,37 @@ class ReplicatedLevel:
         return np.asarray(self.columns.column(number_column(self.columns)).to_numpy())
 
 
+class Replicates(ABC):
+    """What measures and reconciles published numbers again and again."""
+
+    @abstractmethod
+    def truths(self) -> list[LevelCells]:
+        """The cells and numbers that count as true, per level, root first; what is not there is 0."""
+
+    @abstractmethod
+    def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
+        """For each source, in their order, what a release would publish, root first, with its errors."""
+
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[LevelCells]]:
+        """What `releases` gives: cells and numbers per level, root first. Cells that are not there are 0."""
+        for levels in self.releases(sources):
+            yield [(level.cells, level.numbers) for level in levels]
+
+    def keys(self, level: PublishedLevel) -> IntArray:
+        """The cells of a published level: int64 (n,)."""
+        return level.nodes
+
+    @abstractmethod
+    def floors(self) -> list[float]:
+        """What upper ends use at least as standard deviation, per level."""
+
+    @abstractmethod
+    def lists_zeros(self, depth: int, rows: int) -> bool:
+        """Whether a published level with so many rows lists the cells that are 0 too."""
+
+
 @dataclass(frozen=True, eq=False)
-class CountReplicates:
+class CountReplicates(Replicates):
     """Replicates of counts. Cells are known by their node.
 
     Attributes:
@@ -140,17 +192,12 @@ class CountReplicates:
         """What is measured: sums of the published leaves."""
         return TrueCounts(self.tree, self.nodes, self.counts)
 
-    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+    def truths(self) -> list[LevelCells]:
         """The cells and numbers that count as true, per level, root first; what is not there is 0."""
         return [self.truth.present(level) for level in self.tree.levels]
 
-    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
-        """One replicate for each source, in their order: cells and numbers per level, root first."""
-        for levels in self.releases(sources):
-            yield [(level.cells, level.numbers) for level in levels]
-
     def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
-        """What `run` gives, with the errors that would be published.
+        """See `Replicates`.
 
         Replicates know nothing of each other, so they are made side by side where their arrays are small enough to be
         held at once.
@@ -164,6 +211,14 @@ class CountReplicates:
 
         return side_by_side(replicate, sources, threads=None if self._several_at_once else 1)
 
+    def floors(self) -> list[float]:
+        """See `Replicates`."""
+        return self.plan.std_devs(self.tree)
+
+    def lists_zeros(self, depth: int, rows: int) -> bool:
+        """See `Replicates`."""
+        return isinstance(self.tree, Hierarchy)
+
     @property
     def _several_at_once(self) -> bool:
         """Whether replicates are small, and made by our own code: CVXPY numbers its variables without a lock."""
@@ -174,7 +229,7 @@ class CountReplicates:
 
 
 @dataclass(frozen=True, eq=False)
-class SizeReplicates:
+class SizeReplicates(Replicates):
     """Replicates of group sizes. Cells are known by node · (K + 1) + size.
 
     Attributes:
@@ -215,17 +270,12 @@ class SizeReplicates:
         np.add.at(groups, leaves.nodes, leaves.groups)
         return cls(SizesDomain.from_leaves(tree, groups, *sizes, invariants), mechanism, plan, leaves, invariants)
 
-    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+    def truths(self) -> list[LevelCells]:
         """The cells and numbers that count as true, per level, root first; what is not there is 0."""
         return [self._cells(level) for level in self._levels]
 
-    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
-        """One replicate for each source: cells and numbers per level, root first."""
-        for levels in self.releases(sources):
-            yield [(level.cells, level.numbers) for level in levels]
-
     def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
-        """What `run` gives; the numbers of groups of one size have no errors beside them."""
+        """See `Replicates`; the numbers of groups of one size have no errors beside them."""
         domain = self.domain
         truth = TrueSizes(
             domain.hierarchy,
@@ -241,9 +291,20 @@ class SizeReplicates:
             cells = map(self._cells, levels)
             yield [ReplicatedLevel(nodes, pa.table({"groups": numbers})) for nodes, numbers in cells]
 
-    def chained(
-        self, sources: Iterator[NoiseSource]
-    ) -> Iterator[tuple[list[tuple[IntArray, NumberArray]], list[tuple[IntArray, NumberArray]]]]:
+    def keys(self, level: PublishedLevel) -> IntArray:
+        """See `Replicates`."""
+        sizes = np.zeros(0, dtype=np.int64) if level.sizes is None else level.sizes
+        return level.nodes * (self.domain.largest + 1) + sizes
+
+    def floors(self) -> list[float]:
+        """See `Replicates`: none."""
+        return [0.0] * len(self._levels)
+
+    def lists_zeros(self, depth: int, rows: int) -> bool:
+        """See `Replicates`."""
+        return False
+
+    def chained(self, sources: Iterator[NoiseSource]) -> Iterator[tuple[list[LevelCells], list[LevelCells]]]:
         """What counts as true, and what a replicate makes of it; the first `SETTLING` sources give none.
 
         The true sizes are the published ones less their error: that of the replicate before, at first none. Published
@@ -253,14 +314,14 @@ class SizeReplicates:
         """
         here = self
         for place, source in enumerate(sources):
-            true, (made,) = here.truths(), here.run(iter([source]))
+            true, (replicate,) = here.truths(), here.run(iter([source]))
             if place >= SETTLING:
-                yield true, made
-            here = self._less(true[-1], made[-1])
+                yield true, replicate
+            here = self._less(true[-1], replicate[-1])
 
-    def _less(self, true: tuple[IntArray, NumberArray], made: tuple[IntArray, NumberArray]) -> SizeReplicates:
-        """These sizes of leaves less made − true; tail counts that rise are sorted, negative ones are 0."""
-        (cells, numbers), domain = made, self.domain
+    def _less(self, true: LevelCells, replicate: LevelCells) -> SizeReplicates:
+        """These sizes of leaves less replicate − true; tail counts that rise are sorted, negative ones are 0."""
+        (cells, numbers), domain = replicate, self.domain
         parts = [self._cells(self.leaves), true, (cells, -np.rint(numbers).astype(np.int64))]
         keys, groups = sum_by_key(*(np.concatenate(each) for each in zip(*parts, strict=True)))
         nodes, sizes = np.divmod(keys, domain.largest + 1)
@@ -278,7 +339,7 @@ class SizeReplicates:
         """Sums of the published leaves, root first."""
         return sum_over_tree(self.domain.hierarchy, self.leaves, self.domain.largest)
 
-    def _cells(self, level: ReleasedSizes) -> tuple[IntArray, NumberArray]:
+    def _cells(self, level: ReleasedSizes) -> LevelCells:
         return level.nodes * (self.domain.largest + 1) + level.sizes, level.groups
 
 
@@ -319,7 +380,7 @@ class PublishedTables:
 
 
 @dataclass(frozen=True, eq=False)
-class TableReplicates:
+class TableReplicates(Replicates):
     """Replicates of tables. Cells are known by their number in the table.
 
     Attributes:
@@ -334,25 +395,33 @@ class TableReplicates:
     plan: StatedPlan
     totals: PublicTotals | None
 
-    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+    def truths(self) -> list[LevelCells]:
         """The cells and numbers that count as true, table by table."""
         tables = (self.truth.tables[name] for name in self.truth.layout.levels)
         return [(np.arange(len(table), dtype=np.int64), table) for table in tables]
 
-    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[tuple[IntArray, NumberArray]]]:
-        """One replicate for each source: cells that are not 0 and their numbers, table by table."""
+    def run(self, sources: Iterator[NoiseSource]) -> Iterator[list[LevelCells]]:
+        """See `Replicates`: cells that are not 0."""
         for tables in self.releases(sources):
             yield [(table.cells[there], table.numbers[there]) for table in tables for there in (table.numbers != 0,)]
 
     def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
-        """What `run` gives, with all cells that would be listed, and the errors that would be published."""
+        """See `Replicates`: all cells that would be listed."""
         layout = self.truth.layout
         measured = {name: self.plan.asked(name) for name in self.plan.levels}
         for source in sources:
             measurer = Measurer(self.truth, self.plan, source)
-            made = tables_by(self.mechanism, layout, measured, self.totals, measurer)
-            tables = published_tables(layout, made).values()
+            fitted = tables_by(self.mechanism, layout, measured, self.totals, measurer)
+            tables = published_tables(layout, fitted).values()
             yield [ReplicatedLevel(table.nodes, table.columns) for table in tables]
+
+    def floors(self) -> list[float]:
+        """See `Replicates`."""
+        return self.plan.std_devs(self.truth.layout)
+
+    def lists_zeros(self, depth: int, rows: int) -> bool:
+        """See `Replicates`."""
+        return rows == self.truth.layout.size(depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,15 +440,15 @@ class HouseholdReplicates:
     persons: TableReplicates
     ranks: TrueRanks
 
-    def truths(self) -> list[tuple[IntArray, NumberArray]]:
+    def truths(self) -> list[LevelCells]:
         """The cells and numbers that count as true."""
-        found = self.persons.truths()
+        cells_of_parts = self.persons.truths()
         for level in map(size_level, self.planned.areas.levels):
             nodes = np.arange(self.ranks.size(level), dtype=np.int64)
             cells = self.ranks.cells(level, nodes, "persons_by_rank")[0].reshape(len(nodes), -1)
             households = -np.diff(cells[:, :-1], axis=1, append=0).ravel()
-            found.append((np.arange(len(households), dtype=np.int64), households))
-        return found
+            cells_of_parts.append((np.arange(len(households), dtype=np.int64), households))
+        return cells_of_parts
 
     def releases(self, sources: Iterator[NoiseSource]) -> Iterator[list[ReplicatedLevel]]:
         """For each source what a release would publish, with its errors."""
@@ -387,8 +456,8 @@ class HouseholdReplicates:
         for source in sources:
             (levels,) = self.persons.releases(iter([source]))
             tables = {
-                name: NodeTable(layout, depth, made.cells, made.columns)
-                for depth, (name, made) in enumerate(zip(layout.levels, levels, strict=True))
+                name: NodeTable(layout, depth, level.cells, level.columns)
+                for depth, (name, level) in enumerate(zip(layout.levels, levels, strict=True))
             }
             sizes = self.planned.sizes_given(tables, self.ranks, source, lambda level: None)
             for table in sizes.tables.values():

@@ -22,6 +22,7 @@ from tallytree.accounting.risk import attack_rates
 from tallytree.budget import Amount, Budget
 from tallytree.errors import BudgetExceeded
 from tallytree.kinds.mechanism import Mechanism
+from tallytree.kinds.registry import kind_of
 from tallytree.numbers.accuracy.advice import FACTOR, Advice, advised, least_amount
 from tallytree.numbers.accuracy.expected_errors import (
     LEARNS,
@@ -45,7 +46,7 @@ from tallytree.numbers.accuracy.targets import (
 )
 from tallytree.release.counted_unit import bound_sentence
 from tallytree.release.risk_statement import risk_statement, weak_protection
-from tallytree.run import Planned, PlannedHouseholds, PlannedTables
+from tallytree.run import Planned, PlannedCounts, PlannedHouseholds, PlannedTables
 from tallytree.run.options import SharedArguments
 from tallytree.run.plan_tables import wishes_of
 from tallytree.support.markup import html_table
@@ -137,7 +138,6 @@ class PlannedSpec:
         plan_of: from such arguments to the planned release.
         with_budget: from the name of an amount and the amount to the spec with that budget.
         mechanisms: those of its statistic, by name.
-        statistic: what it counts.
         like: see `tallytree.plan`, as of the others.
         replicates: of a simulation.
         seed: of a simulation.
@@ -150,7 +150,6 @@ class PlannedSpec:
     plan_of: Callable[[SharedArguments], Planned[Any, Any]]
     with_budget: Callable[[str, Fraction], Mapping[str, Any]]
     mechanisms: Mapping[str, type[Mechanism]]
-    statistic: str
     like: Any
     replicates: int
     seed: int | None
@@ -202,8 +201,8 @@ class PlannedSpec:
     @property
     def budget(self) -> Budget:
         """That of the plan: the spec's, or the least that gives the target."""
-        given: Budget = self.arguments.budget  # type: ignore[attr-defined]
-        return given if self.budget_of_plan is None else self.budget_of_plan
+        of_spec: Budget = self.arguments.budget  # type: ignore[attr-defined]
+        return of_spec if self.budget_of_plan is None else self.budget_of_plan
 
     def planned(self, budget: Budget, mechanism: Mechanism | None = None) -> Planned[Any, Any]:
         """The release with this budget; the hierarchy is that which was read once."""
@@ -225,13 +224,13 @@ class PlannedSpec:
         by_amount: dict[Fraction, list[ExpectedError]] = {}
         for budget in self._budgets(epsilons):
             planned = own if budget == self.budget else self.planned(budget)
-            found = by_amount[amount_of(budget)] = self._errors(planned)
-            rows += _rows(planned, found)
+            errors = by_amount[amount_of(budget)] = self._errors(planned)
+            rows += _rows(planned, errors)
             risks += [{**amounts_of(budget), **vars(rate)} for rate in attack_rates(planned.plan)]
         bound = bound_sentence(own.statement)
         notes += [each for each in (bound, own.expected_work) if each]
-        for planned, errors in ((own, None), *self._others(own, names, notes)):
-            rows += [] if errors is None else _rows(planned, errors)
+        for planned, of_other in ((own, None), *self._others(own, names, notes)):
+            rows += [] if of_other is None else _rows(planned, of_other)
             if isinstance(planned.plan, StabilityPlan):
                 notes.append(ABOVE_A_THRESHOLD.format(planned.plan.stable.level, planned.plan.stable.threshold))
         spec = self.with_budget("rho" if self.budget.kind == "zcdp" else "epsilon", amount_of(self.budget))
@@ -246,7 +245,7 @@ class PlannedSpec:
             spec if precision is None else {**spec, "precision": precision},
             self.budget,
             mechanism,
-            (*self._about(mechanism, rows, by_amount[amount_of(self.budget)]), *notes, COVERS),
+            (*self._about(own, rows, by_amount[amount_of(self.budget)]), *notes, COVERS),
             self._advice(own, by_amount),
             precision,
         )
@@ -284,8 +283,8 @@ class PlannedSpec:
             raise TypeError(f"epsilons: {safe_text(epsilons)} must be a list of numbers, such as (0.5, 1, 2)")
         if self.budget.kind == "zcdp":
             raise ValueError(f"epsilons: {self.budget!r} is in rho, so no epsilon fits the spec; leave epsilons out")
-        given = [Budget(epsilon=each, delta=self.budget.delta) for each in epsilons]
-        return sorted({amount_of(each): each for each in (*given, self.budget)}.values(), key=amount_of)
+        budgets = [Budget(epsilon=each, delta=self.budget.delta) for each in epsilons]
+        return sorted({amount_of(each): each for each in (*budgets, self.budget)}.values(), key=amount_of)
 
     def _errors(self, planned: Planned[Any, Any]) -> list[ExpectedError]:
         if self.like is None:
@@ -318,29 +317,29 @@ class PlannedSpec:
                 yield planned, errors
 
     def _about(
-        self, mechanism: str, rows: Sequence[Mapping[str, Any]], of_own: Sequence[ExpectedError]
+        self, own: Planned[Any, Any], rows: Sequence[Mapping[str, Any]], of_own: Sequence[ExpectedError]
     ) -> Iterator[str]:
         """What the figures are, and what follows from them for readers."""
+        mechanism = type(own.mechanism).__name__
         usable = unreliable_below(of_own)
         bases = {row["basis"] for row in rows}
         if self.like is not None:
             yield ON_A_STAND_IN.format(self.replicates)
         elif all(row["std_dev"] is None for row in rows if row["mechanism"] == mechanism):
             yield NO_CLOSED_FORM.format(mechanism)
-        elif self.statistic == "households":
+        elif isinstance(own, PlannedHouseholds):
             yield NO_CLOSED_FORM.format("The fit of households by size")
         if bases & {"closed form", "mean families"}:
             yield AWAY_FROM_ZERO
-            if self.statistic in ("counts", "flows"):
+            if isinstance(own, PlannedCounts):
                 yield from _worth_its_noise(
-                    of_own,
-                    ", or use unlisted: remainder" if self.statistic == "flows" else "",
+                    of_own, ", or use unlisted: remainder" if kind_of(own.statistic).sides else ""
                 )
         if "mean families" in bases:
             yield "The tree is too large for every node to be computed: families have their level's mean size."
         if usable:
             yield usable
-        if "closed form" in bases and self.statistic in ("tables", "households"):
+        if "closed form" in bases and _tables_of(own) is not None:
             yield LEARNS
 
 

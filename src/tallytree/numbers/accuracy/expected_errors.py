@@ -130,21 +130,21 @@ def _of_counts(planned: PlannedCounts) -> list[LevelLaw]:
     variances = planned.mechanism.expected_variances(planned.tree, noise)
     if variances is None:
         return _not_known(planned)
-    found: list[LevelLaw] = []
+    laws: list[LevelLaw] = []
     public = variances[0] is not None and not variances[0].nodes.any()
     for (level, nodes), each in zip(nodes_per_level(planned.tree).items(), variances, strict=True):
         if each is None:
-            found.append(LevelLaw(level, nodes, None, "not known"))
+            laws.append(LevelLaw(level, nodes, None, "not known"))
             continue
         # Below a public total the errors of a level add up to 0, so that one of them is not free to be the largest.
         free = max(nodes - public, 1)
         # Noise that is mostly 0 leaves nothing to round; a root that is measured and not fitted is an integer.
-        rounding = planned.mechanism.rounding if found or planned.mechanism.corrects_upward else 0.0
+        rounding = planned.mechanism.rounding if laws or planned.mechanism.corrects_upward else 0.0
         variances_of_level = each.nodes + np.minimum(rounding, each.nodes)
         law = ErrorLaw.of(variances_of_level, each.single, free, laplace=laplace)
         basis: Basis = "closed form" if each.exact else "mean families"
-        found.append(LevelLaw(level, nodes, law, basis if each.nodes.any() else "public"))
-    return found
+        laws.append(LevelLaw(level, nodes, law, basis if each.nodes.any() else "public"))
+    return laws
 
 
 @expected_laws.register
@@ -153,11 +153,11 @@ def _of_tables(planned: PlannedTables) -> list[LevelLaw]:
         return _not_known(planned)
     variances = {name: each.noise.variance for name, each in planned.plan.levels.items()}
     laplace = any(each.noise.distribution == "discrete_laplace" for each in planned.plan.levels.values())
-    found = table_std_devs(planned.layout, variances, planned.exact_level)
-    rounding = expected_rounding(planned.layout, variances, found)
+    std_devs = table_std_devs(planned.layout, variances, planned.exact_level)
+    rounding = expected_rounding(planned.layout, variances, std_devs)
     laws: list[LevelLaw] = []
     for name, cells in nodes_per_level(planned.layout).items():
-        variance = found[name].ravel() ** 2
+        variance = std_devs[name].ravel() ** 2
         # A cell that nothing else tells of has one noise; that of others is of many, and nearly normal.
         single = np.where(variances.get(name, np.inf) <= variance * 1.001, variance, 0.0)
         law = ErrorLaw.of(variance + rounding[name].ravel(), single, cells, laplace=laplace)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from tallytree.counts.least_squares import MIN_VARIANCE
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Noise, Statistic
+from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
 from tallytree.release.intervals import COVERS, checked_alpha
 from tallytree.release.level_tables import ChangedTable
@@ -81,7 +82,7 @@ def fitted_errors(release: Release, *, alpha: float = 0.1) -> Release:
         TypeError: an `alpha` that is no number.
     """
     level_alpha = checked_alpha(alpha)
-    if release.statement.get("statistic") == "contributions":
+    if not kind_of(release.statement).reconciled:
         raise ValueError("release: it counts people by their number of records; its table has their std_dev")
     if not has_fitted_errors(release):
         raise ValueError(
@@ -127,8 +128,8 @@ class _KeptLevel:
         if not len(self.nodes):
             return np.full(len(nodes), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.nodes, nodes, sorter=self.ascending), len(self.nodes) - 1)
-        found = self.ascending[at]
-        return np.where(self.nodes[found] == nodes, found, -1)
+        place = self.ascending[at]
+        return np.where(self.nodes[place] == nodes, place, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +189,9 @@ class FittedTree:
             above: that of the ancestors, above it or the same.
             nodes: int64 (n,), of the level.
         """
-        found = np.ones(len(nodes))
+        part = np.ones(len(nodes))
         if not len(self.levels[0].nodes):
-            return found
+            return part
         upward, families = upward_variances(self._first_child, np.array(self.own), self._others)
         places = {level.depth: place for place, level in enumerate(self.levels)}
         for level in range(depth, above, -1):
@@ -204,9 +205,9 @@ class FittedTree:
                 a = np.full(len(nodes), self.own[place])
                 a[at >= 0] = upward[place][at[at >= 0]]
                 measured = parent >= 0  # below a node that was not kept, a node is taken to have all of it
-                found[measured] *= a[measured] / families[place - 1][parent[measured]]
+                part[measured] *= a[measured] / families[place - 1][parent[measured]]
             nodes = parents
-        return found
+        return part
 
     @property
     def _first_child(self) -> list[IntArray]:
@@ -275,9 +276,9 @@ def _others(together: Sequence[SummedAreas], level: _KeptLevel) -> tuple[IntArra
         ]
         once, often = np.unique(np.concatenate(each_once), return_counts=True)
         sums, child = np.divmod(once, max(len(nodes), 1))
-        found = (sums * len(level.parents_at) + of_child[child]) * len(together) + often - 1
-        found, times = np.unique(found, return_counts=True)
-        keys.append(found)
+        cases = (sums * len(level.parents_at) + of_child[child]) * len(together) + often - 1
+        cases, times = np.unique(cases, return_counts=True)
+        keys.append(cases)
         numbers.append(times.astype(np.int64))
     key, number = sum_by_key(np.concatenate(keys), np.concatenate(numbers))
     key, often = np.divmod(key, len(together))

@@ -7,23 +7,24 @@ again and again. What the replicates miss of the release, the release is taken t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tallytree import counts, sizes, tables
 from tallytree.counts import CountsMechanism
-from tallytree.hierarchy import Hierarchy, Levels
+from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.columns import ERROR_COLUMNS, MADE_OF
 from tallytree.kinds.foreign import known_class, made_by
 from tallytree.kinds.measurements import Noise, Statistic
 from tallytree.numbers.accuracy.bootstrap import (
     CountReplicates,
     PublishedTables,
+    Replicates,
     SizeReplicates,
     StatedPlan,
     TableReplicates,
@@ -31,9 +32,13 @@ from tallytree.numbers.accuracy.bootstrap import (
 )
 from tallytree.numbers.accuracy.fitted_errors import stated_errors_of
 from tallytree.numbers.accuracy.squared_errors import SquaredErrors
-from tallytree.product import Product
 from tallytree.release import LevelTable, Release
-from tallytree.release.intervals import MIN_REPLICATES, LevelErrors, checked_alpha, interval
+from tallytree.release.intervals import (
+    MIN_REPLICATES,
+    LevelErrors,
+    checked_alpha,
+    interval,
+)
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.statement import TOTAL_IS_PUBLIC, fitted_to_persons, mechanism_code
@@ -41,7 +46,6 @@ from tallytree.release.view.layouts import published_totals
 from tallytree.release.view.recorded_measurements import FRESH_COPY, published_range
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.sizes import ReleasedSizes, SizesMechanism
-from tallytree.support.arrays import IntArray, NumberArray
 from tallytree.support.stages import stage, step_progress
 from tallytree.support.validate import integer
 from tallytree.tables import TableLayout, TablesMechanism
@@ -49,12 +53,6 @@ from tallytree.tables import TableLayout, TablesMechanism
 DEFAULT_REPLICATES = 50
 MAX_REPLICATES = 10_000
 """Each takes about the time of a release. The standard deviations of so many are known to 1 %."""
-
-Cells: TypeAlias = tuple[IntArray, NumberArray]
-"""Cells of a level, and their numbers."""
-Replicates: TypeAlias = CountReplicates | SizeReplicates | TableReplicates
-
-STATISTICS = ("counts", "flows", "tables", "group_sizes")
 
 
 def replicate_errors(
@@ -101,83 +99,58 @@ def replicate_errors(
     rounds = checked_replicates(replicates)
     level_alpha = checked_alpha(alpha)
     fixed = None if seed is None else integer(seed, "seed")
-    found = Release.load(release) if isinstance(release, str | os.PathLike) else release
-    if not isinstance(found, Release):
-        raise TypeError(f"release: {type(found).__name__} must be a tallytree.Release, or the folder of a saved one")
-    statistic = found.statement.get("statistic")
-    if statistic not in STATISTICS:
-        raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(STATISTICS)}")
-    refuse_remainders(found.statement, "release", NO_REPLICATES)
-    view = ReleaseView(found)
-    tree = view.cells
-    if isinstance(tree, TableLayout) and tree.impossible is not None:
+    earlier = opened(release, "release")
+    statistic = earlier.statement.get("statistic")
+    if statistic not in REPLICATES:
+        raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(REPLICATES)}")
+    refuse_remainders(earlier.statement, "release", NO_REPLICATES)
+    view = ReleaseView(earlier)
+    if isinstance(view.cells, TableLayout) and view.layout.impossible is not None:
         raise ValueError(
             "release: it has cells that are impossible, which replicates would give an interval; tables have "
             "intervals of their own, so leave replicates out"
         )
     plan, published = stated_plan(view), view.all_published()
-    replicated, keys = replicates_of(view, plan, published)
-    errors = [SquaredErrors.against(cells, *true) for cells, true in zip(keys, replicated.truths(), strict=True)]
-    add_replicates(errors, replicated, lambda levels: levels, rounds, fixed, progress=progress)
-    floors = [0.0] * len(errors) if statistic == "group_sizes" else upward_floors(tree, plan)
-    made: dict[str, LevelTable] = dict(found.level_tables)
+    replicated = replicates_of(view, plan, published)
+    errors = [
+        SquaredErrors.against(replicated.keys(level), *true)
+        for level, true in zip(published, replicated.truths(), strict=True)
+    ]
+    with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
+        for levels in replicated.run(fresh_sources(rounds, fixed)):
+            for of_level, cells in zip(errors, levels, strict=True):
+                of_level.add(*cells)
+            done()
+    floors = replicated.floors()
+    tables: dict[str, LevelTable] = dict(earlier.level_tables)
     stated: list[dict[str, Any]] = []
-    for depth, name in enumerate(found.levels):
+    for depth, name in enumerate(earlier.levels):
         facts: dict[str, Any] = {"level": name, "upward_std_dev": None, "unlisted_ci_upper": None}
         stated.append(facts)
         if plan.thresholds and name not in plan.thresholds:
             continue  # nothing that was published shows what its sums miss
-        of_level = LevelErrors(rounds, floors[depth])
-        made[name] = _with_errors(made[name], published[depth], errors[depth], level_alpha, of_level)
-        facts["upward_std_dev"] = of_level.upward_std_dev
-        if statistic == "group_sizes" or not _lists_zeros(tree, depth, len(published[depth].nodes)):
+        known = LevelErrors(rounds, floors[depth])
+        tables[name] = _with_errors(tables[name], published[depth], errors[depth], level_alpha, known)
+        facts["upward_std_dev"] = known.upward_std_dev
+        if not replicated.lists_zeros(depth, len(published[depth].nodes)):
             unlisted = errors[depth].largest_unlisted(level_alpha)
-            facts["unlisted_ci_upper"] = _hidden(unlisted, level_alpha, of_level)
-    not_seen, seeded = _not_seen(found.statement, plan), fixed is not None
+            facts["unlisted_ci_upper"] = _hidden(unlisted, level_alpha, known)
+    not_seen, seeded = _not_seen(earlier.statement, plan), fixed is not None
     entry = stated_errors_of("replicates", stated, level_alpha, replicates=rounds, seeded=seeded, not_seen=not_seen)
-    return found.with_tables(made, {**found.statement, "errors": entry})
+    return earlier.with_tables(tables, {**earlier.statement, "errors": entry})
 
 
-def _lists_zeros(tree: Levels, depth: int, rows: int) -> bool:
-    """Whether a published table of counts lists the cells that are 0 too."""
-    if isinstance(tree, TableLayout):
-        return rows == tree.size(depth)
-    return isinstance(tree, Hierarchy)
+def opened(release: Any, argument: str) -> Release:
+    """A release that was given, or that of a folder.
 
-
-def replicates_of(
-    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
-) -> tuple[Replicates, list[IntArray]]:
-    """What measures and reconciles a release again, and the published cells of every level, root first."""
-    if view.kind.has_tables:
-        return _of_tables(view, plan, published)
-    return (_of_sizes if view.statistic == "group_sizes" else _of_counts)(view, plan, published)
-
-
-def add_replicates(
-    errors: Sequence[SquaredErrors],
-    replicated: Replicates,
-    summed: Callable[[list[Cells]], list[Cells]],
-    rounds: int,
-    seed: int | None,
-    *,
-    progress: bool,
-) -> None:
-    """Make replicates, and add their errors.
-
-    Args:
-        errors: to which they are added.
-        replicated: what makes them.
-        summed: from the cells of all levels, root first, to those that each of the errors is of.
-        rounds: how many.
-        seed: makes them reproducible.
-        progress: show a progress bar on standard error.
+    Raises:
+        TypeError: neither.
     """
-    with stage("replicate"), step_progress(progress, rounds, "replicates") as done:
-        for levels in replicated.run(fresh_sources(rounds, seed)):
-            for each, (cells, numbers) in zip(errors, summed(levels), strict=True):
-                each.add(cells, numbers)
-            done()
+    loaded = Release.load(release) if isinstance(release, str | os.PathLike) else release
+    if not isinstance(loaded, Release):
+        kind = type(loaded).__name__
+        raise TypeError(f"{argument}: {kind} must be a tallytree.Release, or the folder of a saved one")
+    return loaded
 
 
 def _with_errors(
@@ -186,15 +159,15 @@ def _with_errors(
     """A published table with the standard deviation and the interval of each number."""
     std_dev = errors.std_dev
     lower, upper = interval(published.numbers, std_dev, alpha, of_level)
-    made = pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
-    return ChangedTable(table, partial(_beside, made))
+    columns = pa.table({"std_dev": std_dev, "ci_lower": lower, "ci_upper": upper})
+    return ChangedTable(table, partial(_beside, columns))
 
 
-def _beside(made: pa.Table, rows: pa.Table, start: int) -> pa.Table:
+def _beside(columns: pa.Table, rows: pa.Table, start: int) -> pa.Table:
     """Rows of a published table with the error columns in place of any that it has."""
     rows = rows.select([name for name in rows.column_names if name not in (*ERROR_COLUMNS, *MADE_OF)])
-    for name in made.column_names:
-        rows = rows.append_column(name, made.column(name).slice(start, rows.num_rows))
+    for name in columns.column_names:
+        rows = rows.append_column(name, columns.column(name).slice(start, rows.num_rows))
     return rows
 
 
@@ -214,51 +187,51 @@ def checked_replicates(replicates: int) -> int:
     return rounds
 
 
-def _of_counts(
-    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
-) -> tuple[CountReplicates, list[IntArray]]:
-    """What replicates of counts need, and the published cells of every level."""
+def replicates_of(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> Replicates:
+    """What measures and reconciles a release again."""
+    return REPLICATES[view.statistic](view, plan, published)
+
+
+def _of_counts(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> CountReplicates:
     mechanism = mechanism_of(view.statement, counts, CountsMechanism)
     leaves, numbers = published[-1].nodes, np.rint(published[-1].numbers).astype(np.int64)
     there = numbers > 0
     public = TOTAL_IS_PUBLIC in view.statement.get("invariants", ())
-    replicated = CountReplicates(view.known_tree, mechanism, plan, public, leaves[there], numbers[there])
-    return replicated, [level.nodes for level in published]
+    return CountReplicates(view.known_tree, mechanism, plan, public, leaves[there], numbers[there])
 
 
-def _of_tables(
-    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
-) -> tuple[TableReplicates, list[IntArray]]:
-    """What replicates of tables need, and the published cells of every table."""
+def _of_tables(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> TableReplicates:
     mechanism = mechanism_of(view.statement, tables, TablesMechanism)
     cells = view.all_cells()
     totals = published_totals(view.statement, view.layout, cells)
-    replicated = TableReplicates(PublishedTables(view.layout, cells), mechanism, plan, totals)
-    return replicated, [level.nodes for level in published]
+    return TableReplicates(PublishedTables(view.layout, cells), mechanism, plan, totals)
 
 
-def _of_sizes(
-    view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]
-) -> tuple[SizeReplicates, list[IntArray]]:
-    """What replicates of group sizes need, and the published cells of every level.
-
-    Where fractions or negative numbers were released, the nearest integers ≥ 0 are measured.
-    """
+def _of_sizes(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> SizeReplicates:
+    """Where fractions or negative numbers were released, the nearest integers ≥ 0 are measured."""
     tree = view.known_tree
     if not isinstance(tree, Hierarchy):
         raise TypeError(f"hierarchy: {type(tree).__name__} must be a tallytree.Hierarchy for group sizes")
     mechanism = mechanism_of(view.statement, sizes, SizesMechanism)
     invariants, smallest, largest = published_range(view.release.spec, view.statement)
-    keys = []
-    for depth, level in enumerate(published):
-        if level.sizes is None or (len(level.sizes) and not 0 <= level.sizes.min() <= level.sizes.max() <= largest):
-            raise ValueError(f"release: the table of {tree.levels[depth]!r} has sizes beyond {largest}; {FRESH_COPY}")
-        keys.append(level.nodes * (largest + 1) + level.sizes)
+    listed = np.zeros(0, dtype=np.int64)
+    for name, level in zip(tree.levels, published, strict=True):
+        listed = np.array([-1]) if level.sizes is None else level.sizes
+        if len(listed) and not 0 <= listed.min() <= listed.max() <= largest:
+            raise ValueError(f"release: the table of {name!r} has sizes beyond {largest}; {FRESH_COPY}")
     groups = np.rint(published[-1].numbers).astype(np.int64)
     there = groups > 0
-    nodes, kept = np.divmod(keys[-1][there], largest + 1)
-    leaves = ReleasedSizes(nodes, kept, groups[there])
-    return SizeReplicates.of(tree, leaves, (smallest, largest), invariants, mechanism, plan), keys
+    leaves = ReleasedSizes(published[-1].nodes[there], listed[there], groups[there])
+    return SizeReplicates.of(tree, leaves, (smallest, largest), invariants, mechanism, plan)
+
+
+REPLICATES: dict[str, Callable[[ReleaseView, StatedPlan, list[PublishedLevel]], Replicates]] = {
+    "counts": _of_counts,
+    "flows": _of_counts,
+    "tables": _of_tables,
+    "group_sizes": _of_sizes,
+}
+"""How the replicates of each released statistic are made."""
 
 
 def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
@@ -319,13 +292,13 @@ def _mechanism_from_outside(code: str, options: Any, kind: Any) -> Any:
     Raises:
         ValueError: it is not known here, or does not take the options.
     """
-    found = known_class(code, kind)
-    if found is None:
+    known = known_class(code, kind)
+    if known is None:
         raise ValueError(
             f"release: its mechanism {code!r} is code from outside, which is not installed here; import its module "
             "first (on the command line: --allow-code, with the module on PYTHONPATH)"
         )
-    return made_by(found, options if isinstance(options, Mapping) else {})
+    return made_by(known, options if isinstance(options, Mapping) else {})
 
 
 def stated_plan(view: ReleaseView) -> StatedPlan:
@@ -341,13 +314,13 @@ def _stated_thresholds(statement: Mapping[str, Any], measured: Mapping[str, tupl
         ValueError: the statement does not say it.
     """
     stable = {level for level, (statistic, _) in measured.items() if statistic == "stable_counts"}
-    found = {level["level"]: level.get("threshold") for level in statement["levels"] if level["level"] in stable}
-    for level, threshold in found.items():
+    thresholds = {level["level"]: level.get("threshold") for level in statement["levels"] if level["level"] in stable}
+    for level, threshold in thresholds.items():
         if type(threshold) is not int or threshold < 1:
             raise ValueError(
                 f"release: its statement has threshold = {threshold!r} at the level {level!r}; {FRESH_COPY}"
             )
-    return found
+    return thresholds
 
 
 def _hidden(unlisted: int | None, alpha: float, errors: LevelErrors) -> int | None:
@@ -355,15 +328,3 @@ def _hidden(unlisted: int | None, alpha: float, errors: LevelErrors) -> int | No
     zero = np.zeros(1, dtype=np.int64)
     upper = interval(zero, np.zeros(1), alpha, errors)[1]
     return None if unlisted is None else max(unlisted, int(upper[0]))
-
-
-def upward_floors(tree: Levels, plan: StatedPlan) -> list[float]:
-    """The standard deviation of each level's noise; of a level that only repeats the one above, of that; else 0."""
-    floors: list[float] = []
-    for depth, level in enumerate(tree.levels):
-        if level in plan.levels:
-            floors.append(plan.levels[level][1].std_dev)
-        else:
-            repeats = isinstance(tree, Hierarchy | Product) and tree.only_children(depth)
-            floors.append(floors[-1] if repeats else 0.0)
-    return floors

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 import os
+from functools import singledispatch
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tallytree.accounting import Plan, StabilityPlan
 from tallytree.hierarchy import nodes_per_level
 from tallytree.numbers.accuracy.bootstrap import (
     CountReplicates,
     HouseholdReplicates,
     PublishedTables,
     ReplicatedLevel,
+    Replicates,
     SizeReplicates,
     StatedPlan,
     TableReplicates,
@@ -44,7 +45,7 @@ from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.support.stages import stage, step_progress
 from tallytree.support.validate import integer
 
-StandIn: TypeAlias = CountReplicates | SizeReplicates | TableReplicates | HouseholdReplicates
+StandIn: TypeAlias = Replicates | HouseholdReplicates
 
 DEFAULT_REPLICATES = 20
 MAX_REPLICATES = 10_000
@@ -149,9 +150,9 @@ class _SimulatedLevel:
 
     def _judge(self, rows: pa.Table, errors: LevelErrors) -> None:
         """Add the share of numbers that are not usable; none where no number has a standard deviation."""
-        found = usable_numbers([rows], errors)
-        if found is not None:
-            self._unreliable.append(found[2] / sum(found))
+        judged = usable_numbers([rows], errors)
+        if judged is not None:
+            self._unreliable.append(judged[2] / sum(judged))
 
     def _judge_by_each_other(self) -> None:
         """Judge numbers that are published without errors by the root mean square error of their cell.
@@ -173,6 +174,7 @@ class _SimulatedLevel:
             self._judge(pa.table({"count": rows.numbers, "std_dev": errors}), LevelErrors(len(self._rows)))
 
 
+@singledispatch
 def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
     """What measures and reconciles a stand-in as the planned release will measure its records.
 
@@ -186,39 +188,35 @@ def stand_in_of(planned: Planned[Any, Any], like: Any) -> StandIn:
         ValueError: it is not of this tree, or a release of another statistic; a column is missing.
         TypeError: not a release or a table; or a planned release that cannot be simulated.
     """
-    if isinstance(planned, PlannedCounts):
-        return _of_counts(planned, like)
-    if isinstance(planned, PlannedSizes):
-        return _of_sizes(planned, like)
-    if isinstance(planned, PlannedTables):
-        return _of_tables(planned, like)
-    if isinstance(planned, PlannedHouseholds):
-        return _of_households(planned, like)
     raise TypeError(f"planned: {type(planned).__name__} cannot be simulated; give counts, flows, tables or group sizes")
 
 
+@stand_in_of.register
 def _of_counts(planned: PlannedCounts, like: Any) -> CountReplicates:
     published = _published(planned, like, planned.statistic)
     if published is not None:
         nodes, counts = published.nodes, np.rint(published.numbers).astype(np.int64)
     else:
-        found = listed_counts(planned.engine, like, planned.keys, "count", "like")
+        listed = listed_counts(planned.engine, like, planned.keys, "count", "like")
         tree = planned.tree
-        nodes = tree.leaf_numbers(found.parts) if isinstance(tree, Product) else found.parts[0]
-        counts = found.counts
+        nodes = tree.leaf_numbers(listed.parts) if isinstance(tree, Product) else listed.parts[0]
+        counts = listed.counts
     kept = counts > 0
     public = planned.arguments.total_is_public and planned.mechanism.keeps_total
-    return CountReplicates(planned.tree, planned.mechanism, _stated(planned.plan), public, nodes[kept], counts[kept])
+    return CountReplicates(
+        planned.tree, planned.mechanism, StatedPlan.of(planned.plan), public, nodes[kept], counts[kept]
+    )
 
 
+@stand_in_of.register
 def _of_sizes(planned: PlannedSizes, like: Any) -> SizeReplicates:
     published = _published(planned, like, "group_sizes")
     if published is not None and published.sizes is not None:
         nodes, sizes = published.nodes, published.sizes
         groups = np.rint(published.numbers).astype(np.int64)
     else:
-        found = planned.listed_groups(like, "like")
-        nodes, sizes, groups = found.leaves, found.sizes, found.groups
+        listed = planned.listed_groups(like, "like")
+        nodes, sizes, groups = listed.leaves, listed.sizes, listed.groups
     kept = groups > 0 if planned.invariants == "groups" else (groups > 0) & (sizes > 0)
     nodes, sizes, groups = nodes[kept], sizes[kept], groups[kept]
     largest = planned.largest
@@ -228,10 +226,11 @@ def _of_sizes(planned: PlannedSizes, like: Any) -> SizeReplicates:
     leaves = summed(nodes, np.clip(sizes, planned.smallest, largest), groups, largest)
     sizes_between = planned.smallest, largest
     return SizeReplicates.of(
-        planned.tree, leaves, sizes_between, planned.invariants, planned.mechanism, _stated(planned.plan)
+        planned.tree, leaves, sizes_between, planned.invariants, planned.mechanism, StatedPlan.of(planned.plan)
     )
 
 
+@stand_in_of.register
 def _of_tables(planned: PlannedTables, like: Any) -> TableReplicates:
     layout, level = planned.layout, planned.exact_level
     release = _release(like, "tables")
@@ -240,10 +239,10 @@ def _of_tables(planned: PlannedTables, like: Any) -> TableReplicates:
     else:
         truth = PublishedTables(layout, _cells_of_tables(release, planned))
     totals = None if level is None else totals_at(layout, truth.tables, level)
-    return TableReplicates(truth, planned.mechanism, _stated(planned.plan), totals)
+    return TableReplicates(truth, planned.mechanism, StatedPlan.of(planned.plan), totals)
 
 
-def _public_tables(planned: PlannedTables, found: Any) -> PublishedTables:
+def _public_tables(planned: PlannedTables, listed: Any) -> PublishedTables:
     """The tables of the records of a public table, from its counts by leaves.
 
     Raises:
@@ -251,22 +250,23 @@ def _public_tables(planned: PlannedTables, found: Any) -> PublishedTables:
     """
     layout = planned.layout
     detail = np.zeros((layout.areas_per_level[-1], layout.detail.cells), dtype=np.int64)
-    np.add.at(detail.reshape(-1), layout.detail_cells(found.parts), found.counts)
+    np.add.at(detail.reshape(-1), layout.detail_cells(listed.parts), listed.counts)
     if layout.impossible is not None and detail[:, layout.impossible].any():
         raise ValueError("like: it counts records in cells that the spec lists as impossible; leave these rows out")
     return PublishedTables.of_detail(layout, detail)
 
 
+@stand_in_of.register
 def _of_households(planned: PlannedHouseholds, like: Any) -> HouseholdReplicates:
     if isinstance(like, Release) or (isinstance(like, str | os.PathLike) and (Path(like) / MANIFEST).is_file()):
         raise ValueError(
             "like: it is a release, which does not tell who lives with whom; of persons and households give a public "
             "table of persons with the columns of the records, such as `tallytree export DIR --to records` makes"
         )
-    found, persons = planned.listed_persons(like, "like"), planned.persons
-    truth = _public_tables(persons, found.persons)
-    tables = TableReplicates(truth, persons.mechanism, _stated(persons.plan), None)
-    return HouseholdReplicates(planned, tables, planned.ranks_of(found))
+    listed, persons = planned.listed_persons(like, "like"), planned.persons
+    truth = _public_tables(persons, listed.persons)
+    tables = TableReplicates(truth, persons.mechanism, StatedPlan.of(persons.plan), None)
+    return HouseholdReplicates(planned, tables, planned.ranks_of(listed))
 
 
 def _cells_of_tables(release: Release, planned: PlannedTables) -> dict[str, IntArray]:
@@ -284,12 +284,6 @@ def _cells_of_tables(release: Release, planned: PlannedTables) -> dict[str, IntA
                 "public table of all cells"
             )
     return {name: cells[name] for name in layout.levels}
-
-
-def _stated(plan: Plan) -> StatedPlan:
-    """A plan as replicates take it."""
-    thresholds = {plan.stable.level: plan.stable.threshold} if isinstance(plan, StabilityPlan) else {}
-    return StatedPlan({level: (each.statistic, each.noise) for level, each in plan.levels.items()}, thresholds)
 
 
 def _published(planned: Planned[Any, Any], like: Any, statistic: str) -> PublishedLevel | None:
@@ -320,7 +314,7 @@ def _release(like: Any, statistic: str) -> Release | None:
         release = Release.load(like)
     if not isinstance(release, Release):
         return None
-    found = release.statement.get("statistic")
-    if found != statistic:
-        raise ValueError(f"like: it is a release of {found!r}; give one of {statistic!r}, or a public table")
+    released = release.statement.get("statistic")
+    if released != statistic:
+        raise ValueError(f"like: it is a release of {released!r}; give one of {statistic!r}, or a public table")
     return release

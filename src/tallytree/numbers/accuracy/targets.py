@@ -87,14 +87,20 @@ def least_budget(
             return False  # so small that no noise is as wide
         return all_met(wanted, laws)
 
-    too_small, enough = -1, (MOST - LEAST) * PER_DECADE
+    enough = (MOST - LEAST) * PER_DECADE
     if not meets(enough):
         name = "rho" if budget.kind == "zcdp" else "epsilon"
         raise ValueError(f"target: no {name} up to {10**MOST:,} reaches it; ask for a larger std_dev")
-    while enough - too_small > 1:
-        middle = (too_small + enough) // 2
-        too_small, enough = (too_small, middle) if meets(middle) else (middle, enough)
-    return with_amount(budget, amount_at(enough))
+    return with_amount(budget, amount_at(first_enough(meets, enough)))
+
+
+def first_enough(enough: Callable[[int], bool], last: int) -> int:
+    """The first place from 0 on that is enough, by bisection, where the last one is known to be. It was evaluated."""
+    few = -1
+    while last - few > 1:
+        middle = (few + last) // 2
+        few, last = (few, middle) if enough(middle) else (middle, last)
+    return last
 
 
 def all_met(wanted: Mapping[str, float], laws: Mapping[str, LevelLaw]) -> bool:
@@ -137,14 +143,11 @@ def least_budget_of_tables(
     def wished(place: int) -> dict[str, float]:
         return {**wanted, **{name: _rounded(wish * unit * factors[place]) for name, wish in others.items()}}
 
-    few, enough = -1, len(factors) - 1
-    least = least_budget(budget, wanted, lambda each: laws_at(each, wished(enough)))
-    found = with_amount(budget, _three_digits(amount_of(least) * FOR_OTHERS))
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        met = all_met(wanted, laws_at(found, wished(middle)))
-        few, enough = (few, middle) if met else (middle, enough)
-    return found, wished(enough)
+    last = len(factors) - 1
+    least = least_budget(budget, wanted, lambda each: laws_at(each, wished(last)))
+    enough_budget = with_amount(budget, _three_digits(amount_of(least) * FOR_OTHERS))
+    enough = first_enough(lambda place: all_met(wanted, laws_at(enough_budget, wished(place))), last)
+    return enough_budget, wished(enough)
 
 
 def _three_digits(amount: Fraction) -> Fraction:
@@ -165,11 +168,11 @@ def two_digits(above: Fraction, most: Fraction) -> list[Fraction]:
         decade /= 10
     while decade * 10 <= above:
         decade *= 10
-    found = []
+    amounts = []
     while decade <= most:
-        found += [decade * digits / 10 for digits in range(10, 100)]
+        amounts += [decade * digits / 10 for digits in range(10, 100)]
         decade *= 10
-    return [each for each in found if above < each <= most]
+    return [each for each in amounts if above < each <= most]
 
 
 def amount_at(place: int) -> Fraction:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.hierarchy import QUALITY
-from tallytree.numbers.totals import errors_are_exact, lists_by_measurement
+from tallytree.numbers.tree_cells import errors_are_exact, lists_by_measurement
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit
 from tallytree.release.intervals import number_column, reach_of_households, stated_errors
 from tallytree.release.quality import ALPHA, QUALITIES, with_quality

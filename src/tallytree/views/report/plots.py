@@ -8,7 +8,6 @@ from typing import Any
 
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.support.methods import method_of_release
 from tallytree.views.charts import require_charts
 from tallytree.views.report.pictures import (
     Picture,
@@ -138,7 +137,6 @@ class Plots:
         return wanted[-1], labels
 
 
-@method_of_release("plot")
 def plots_of(release: Release) -> Plots:
     """`Release.plot`."""
     return Plots(ReleaseView(release))

@@ -1,24 +1,32 @@
-"""From noisy measurements to published tables of group sizes, again: `reconcile_group_sizes`."""
+"""From noisy measurements to published tables, again: `reconcile_group_sizes` and `reconcile_counts`.
+
+No private data is read, and nothing is spent: what was measured stays as it was.
+"""
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tallytree.counts import CountsMechanism, LeastSquares
+from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy
-from tallytree.kinds.foreign import check_foreign
-from tallytree.kinds.measurements import Noise, Statistic
+from tallytree.kinds.foreign import check_foreign, is_foreign
+from tallytree.kinds.measurements import Measurement, Noise, Statistic
 from tallytree.kinds.mechanism import FOR_COMPARISON, Mechanism
+from tallytree.kinds.registry import kind_of
 from tallytree.kinds.terms import Invariants
-from tallytree.release import Release
-from tallytree.release.released_tables import about_size_tables, size_tables
+from tallytree.numbers.accuracy.replicate_errors import opened, stated_plan
+from tallytree.release import LevelTable, Release
+from tallytree.release.released_tables import about_size_tables, count_tables, size_tables
 from tallytree.release.statement import (
     BROKEN,
     TABLES_MADE_BY,
+    TOTAL_IS_PUBLIC,
     marks_of,
     mechanism_spec,
     not_audited,
@@ -27,13 +35,16 @@ from tallytree.release.statement import (
 from tallytree.release.view.recorded_measurements import (
     FRESH_COPY,
     described,
+    nodes_of_paths,
+    path_texts,
     published_range,
     read_measurements,
     recorded_noise,
 )
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.run.checked_results import broken, in_words, sizes_by
+from tallytree.run.checked_results import about_foreign_counts, broken, counts_by, in_words, sizes_by
 from tallytree.run.checked_results import described as described_class
+from tallytree.run.planning import warn_caller
 from tallytree.sizes import Joint
 from tallytree.sizes.mechanism import SizesDomain, SizesMechanism, measured_depths
 from tallytree.support.arrays import IntArray, NumberArray
@@ -71,9 +82,7 @@ def reconcile_group_sizes(
             mechanism wants what was not measured.
         TypeError: an argument of the wrong kind.
     """
-    earlier = Release.load(release) if isinstance(release, str | os.PathLike) else release
-    if not isinstance(earlier, Release):
-        raise TypeError(f"release: {type(release).__name__} must be a tallytree.Release, or the folder of a saved one")
+    earlier = opened(release, "release")
     if not isinstance(hierarchy, Hierarchy):
         raise TypeError(f"hierarchy: {type(hierarchy).__name__} must be a tallytree.Hierarchy")
     statement = earlier.statement
@@ -89,13 +98,12 @@ def reconcile_group_sizes(
         hierarchy, _public_groups(earlier, hierarchy, invariants), smallest, largest, invariants
     )
     measures = read_measurements(earlier, domain, measured)
-    caution = chosen.caution
-    if caution is not None:
-        warnings.warn(f"mechanism: {caution}", stacklevel=2)
+    if chosen.caution is not None:
+        warn_caller(f"mechanism: {chosen.caution}")
     levels = sizes_by(chosen, domain, measures)
     about = about_size_tables(domain, levels)
-    refuse_broken(chosen, about)
-    return earlier.with_tables(size_tables(hierarchy, levels), remade_statement(statement, chosen, about, caution))
+    _refuse_broken(chosen, about)
+    return _made_again(earlier, chosen, size_tables(hierarchy, levels), about)
 
 
 _OF_THE_TABLES = ("errors", BROKEN, "fractional_numbers", "public_total_kept")
@@ -117,7 +125,7 @@ def _check_kind(statement: Mapping[str, Any]) -> None:
     Raises:
         ValueError: another statistic, or a statement that lacks what a new one needs of it.
     """
-    if statement.get("statistic") != "group_sizes":
+    if not kind_of(statement).by_size:
         raise ValueError(
             f"release: its statistic is {statement.get('statistic')!r}; only releases of group_sizes can be reconciled "
             "again, so give one of those"
@@ -238,7 +246,135 @@ def _groups_of_nodes(view: ReleaseView, depth: int) -> NumberArray:
     return counted
 
 
-def refuse_broken(mechanism: Mechanism, about: Mapping[str, Any]) -> None:
+def reconcile_counts(release: Release | str | os.PathLike[str], *, mechanism: CountsMechanism | None = None) -> Release:
+    """Make the tables of a release of counts or flows again, from its noisy measurements, by another mechanism.
+
+    No private data is read, and nothing is spent: what was measured stays as it was. So a release that its mechanism
+    made wrong is made right.
+
+    Args:
+        release: a release of counts or flows, or the folder of a saved one.
+        mechanism: one that asks for what was measured; `tallytree.counts.LeastSquares()` by default.
+
+    Returns:
+        A release with the same measurements and new tables. Its statement is the earlier one's, but for `mechanism`
+        and what is said of the tables; `reconciled` says where they come from.
+
+    Raises:
+        ValueError: the release is of another statistic, is damaged or holds no measurements; or the mechanism wants
+            what was not measured, or breaks a promise that it does not declare.
+        TypeError: an argument of the wrong kind.
+    """
+    earlier = opened(release, "release")
+    statement = earlier.statement
+    kind = kind_of(statement)
+    if not (kind.has_tree and kind.counts_nodes):
+        raise ValueError(
+            f"release: its statistic is {statement.get('statistic')!r}, and these are made again of counts and flows; "
+            "of group sizes by tallytree.reconcile_group_sizes"
+        )
+    view = ReleaseView(earlier)
+    tree = view.known_tree
+    chosen = CountsMechanism.chosen(mechanism, LeastSquares())
+    check_foreign(chosen)
+    public = TOTAL_IS_PUBLIC in statement.get("invariants", ())
+    total = _public_total(view) if public else None
+    plan = stated_plan(view)
+    recorded = RecordedCounts(
+        {level: _measured_counts(view, level, plan.asked(level), noise) for level, (_, noise) in plan.levels.items()}
+    )
+    for level, wanted in chosen.statistics(tree, total_is_public=public).items():
+        recorded.require(level, wanted)
+    if chosen.caution is not None:
+        warn_caller(f"mechanism: {chosen.caution}")
+    levels = counts_by(chosen, tree, total if chosen.keeps_total else None, recorded)
+    about: dict[str, Any] = {
+        "constraint_violations": count_violations(tree, levels),
+        "negative_numbers": count_negative(levels),
+        **(about_foreign_counts(levels, total) if is_foreign(chosen) else {}),
+    }
+    _refuse_broken(chosen, about)
+    return _made_again(earlier, chosen, count_tables(tree, levels), about)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedCounts:
+    """Answers with the counts that were measured before, of nodes that were; implements `Measures`.
+
+    Attributes:
+        levels: by name, what was measured: nodes ascending, each once.
+    """
+
+    levels: Mapping[str, Measurement]
+
+    def require(self, level: str, statistic: Statistic) -> Measurement:
+        """What was measured at a level.
+
+        Raises:
+            ValueError: another statistic, or none.
+        """
+        measured = self.levels.get(level)
+        if measured is None or measured.statistic != statistic:
+            raise ValueError(
+                f"mechanism: it wants {statistic!r} measured at {level!r}, and the release measured "
+                f"{described(self.levels)}; choose a mechanism that works on these"
+            )
+        return measured
+
+    def measure(
+        self, level: str, nodes: IntArray, statistic: Statistic, cells: tuple[int, int] | None = None
+    ) -> Measurement:
+        """See `Measures`.
+
+        Raises:
+            ValueError: a node that was not measured.
+        """
+        measured = self.require(level, statistic)
+        places = np.searchsorted(measured.nodes, nodes)
+        inside = np.minimum(places, len(measured.nodes) - 1)
+        if len(nodes) and (not len(measured.nodes) or (measured.nodes[inside] != nodes).any()):
+            raise ValueError(
+                f"mechanism: it wants nodes of {level!r} that the release did not measure; choose a mechanism that "
+                "works on those that it did"
+            )
+        offsets = np.arange(len(nodes) + 1, dtype=np.int64)
+        return replace(measured, nodes=nodes, values=measured.values[places], offsets=offsets)
+
+    def measure_stable(self, level: str) -> Measurement:
+        """See `Measures`."""
+        return self.require(level, "stable_counts")
+
+
+def _measured_counts(view: ReleaseView, level: str, statistic: Statistic, noise: Noise) -> Measurement:
+    """What was measured at a level, by node."""
+    tree, where = view.known_tree, f"release: the measurements of {level!r}"
+    depth = tree.levels.index(level)
+    table = view.release.measurements(level)
+    paths = path_texts(table, tree, depth, where, ("value", "std_dev"))
+    nodes = nodes_of_paths(paths, tree, depth, table.num_rows, "measured")
+    values = table.column("value").to_numpy().astype(np.int64)
+    order = np.argsort(nodes, kind="stable")
+    if (np.diff(nodes[order]) == 0).any():
+        raise ValueError(f"{where}: a node is listed twice; {FRESH_COPY}")
+    offsets = np.arange(len(nodes) + 1, dtype=np.int64)
+    return Measurement(level, statistic, nodes[order], values[order], offsets, noise)
+
+
+def _public_total(view: ReleaseView) -> int:
+    """The public number of records, which is that of the root.
+
+    Raises:
+        ValueError: the tables do not have it.
+    """
+    if view.statement.get("public_total_kept") is False:
+        raise ValueError(
+            "release: its root is not the public number of records, so that number is not known here; give a release "
+            "by a mechanism that keeps it"
+        )
+    return int(view.column(view.levels[0], "count")[0])
+
+
+def _refuse_broken(mechanism: Mechanism, about: Mapping[str, Any]) -> None:
     """Refuse tables that break a promise of a mechanism from outside: nothing is spent, so nothing is lost.
 
     Raises:
@@ -252,26 +388,30 @@ def refuse_broken(mechanism: Mechanism, about: Mapping[str, Any]) -> None:
         )
 
 
-def remade_statement(
-    earlier: Mapping[str, Any], mechanism: Mechanism, about: Mapping[str, Any], caution: str | None
-) -> dict[str, Any]:
-    """The earlier statement with the new mechanism and tables: what is protected and what was spent is as it was."""
+def _made_again(
+    earlier: Release, mechanism: Mechanism, tables: Mapping[str, LevelTable], about: Mapping[str, Any]
+) -> Release:
+    """The release with new tables: what is protected and what was spent is as it was."""
+    statement = earlier.statement
     note = (
         f"{MADE_AGAIN}, by {type(mechanism).__name__}. No private data was read and nothing more was spent: the "
         "earlier release and this one together spend the budget once. What is said of privacy is the earlier "
         "statement's, taken over unchecked."
     )
     # Of the earlier notes those go that are about its tables.
-    marks = marks_of(earlier)
+    marks, caution = marks_of(statement), mechanism.caution
     kept = [
         each
-        for each in earlier["notes"]
+        for each in statement["notes"]
         if not each.startswith(MADE_AGAIN) and not each.endswith(FOR_COMPARISON) and each not in marks
     ]
-    return {
-        **{key: value for key, value in earlier.items() if key not in _OF_THE_TABLES},
-        "mechanism": mechanism_spec(mechanism),
-        **about,
-        "reconciled": {"measured_for": _measured_for(earlier), "software": versions(TABLES_MADE_BY)},
-        "notes": [*not_audited(mechanism), *([] if caution is None else [caution]), note, *kept],
-    }
+    return earlier.with_tables(
+        tables,
+        {
+            **{key: value for key, value in statement.items() if key not in _OF_THE_TABLES},
+            "mechanism": mechanism_spec(mechanism),
+            **about,
+            "reconciled": {"measured_for": _measured_for(statement), "software": versions(TABLES_MADE_BY)},
+            "notes": [*not_audited(mechanism), *([] if caution is None else [caution]), note, *kept],
+        },
+    )

@@ -1,4 +1,4 @@
-"""`change`: by how much every number changed from one release to another, with its error.
+"""Numbers of several releases: `change`, from one to another, and `total_of`, of all together, with their errors.
 
 Two releases have noise of their own, so the errors of their numbers are independent, whoever the people are: the
 variance of a change is the sum of both. Where both releases have unbiased estimates the interval is around the
@@ -11,28 +11,32 @@ Statistics in Medicine 27), which needs independence, and has it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import TOTAL, stored_level
+from tallytree.hierarchy import RESERVED, TOTAL, decoded
 from tallytree.kinds.columns import LISTED_FROM, UNBIASED
+from tallytree.numbers.accuracy.replicate_errors import opened
+from tallytree.numbers.cells import ReleasedCells, Replication, with_floor
+from tallytree.numbers.derived import cells_of
 from tallytree.numbers.fieller import HALF
-from tallytree.numbers.kinds import require_statistic
-from tallytree.numbers.moments import with_floor
+from tallytree.numbers.totals import Totals, added
 from tallytree.release import HouseholdsRelease, Release
-from tallytree.release.counted_unit import counted_unit
+from tallytree.release.contributions_table import description
+from tallytree.release.counted_unit import counted_unit, is_bounded
 from tallytree.release.intervals import checked_alpha, quantile, stated_errors
-from tallytree.release.view.release_view import ReleaseView, path_columns
+from tallytree.release.view.release_view import path_columns
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.validate import safe_text
-from tallytree.tables.layout import table_of
 
 INCREASE, DECREASE, SAME, UNTOLD = VERDICTS = ("increase", "decrease", "no change", "no change can be told")
 """What a change is. "no change" needs numbers without an error."""
+SHARE = "share_left_out"
+"""The column with the accumulated share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,35 +92,35 @@ def change(
         TypeError: an argument of the wrong kind.
     """
     level_alpha = checked_alpha(alpha)
-    pair = [opened(given, name) for given, name in ((earlier, "earlier"), (later, "later"))]
-    refuse_repeated(pair, ["earlier", "later"])
-    refuse_different("change", pair, ["earlier", "later"])
+    pair = [_counted(given, name) for given, name in ((earlier, "earlier"), (later, "later"))]
+    _refuse_repeated(pair, ["earlier", "later"])
+    cells = _cells_of_same("change", pair, ["earlier", "later"])
     names = [table] if isinstance(table, str) else table
     if not isinstance(names, Sequence):
         raise TypeError(f"table: {safe_text(table)} must be the name of a level, or a tuple of names")
-    levels = [_level(ReleaseView(release), names) for release in pair]
+    levels = [_level(each, names) for each in cells]
     tables = [
         _listed(release.table(level, alpha=level_alpha, unbiased=True))
         for release, level in zip(pair, levels, strict=True)
     ]
-    paths, places = _joined(tables[0], tables[1], whole=all(map(_lists_all, pair, levels)))
+    paths, places = _joined(
+        tables[0], tables[1], whole=all(each.lists_all(level) for each, level in zip(cells, levels, strict=True))
+    )
     first, second = map(_estimates, pair, levels, tables, places)
     return pa.table(paths | _columns(first, second, level_alpha))
 
 
-def opened(given: Any, argument: str) -> Release:
+def _counted(given: Any, argument: str) -> Release:
     """A release that was given, or that of a folder; of persons and households the tables of persons.
 
     Raises:
         TypeError: neither.
     """
-    found = Release.load(given) if isinstance(given, str | os.PathLike) else given
-    if not isinstance(found, Release):
-        raise TypeError(f"{argument}: {type(found).__name__} must be a tallytree.Release, or the folder of a saved one")
-    return found.persons if isinstance(found, HouseholdsRelease) else found
+    release = opened(given, argument)
+    return release.persons if isinstance(release, HouseholdsRelease) else release
 
 
-def refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
+def _refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
     """Refuse releases that have the same noise: their errors are not independent.
 
     Raises:
@@ -125,61 +129,44 @@ def refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
     seen: dict[Any, str] = {}
     for release, name in zip(releases, names, strict=True):
         statement = release.statement
-        made = statement["release"]["id"]
-        if made in seen:
+        identity = statement["release"]["id"]
+        if identity in seen:
             raise ValueError(
-                f"{name}: it is the same release as {seen[made]} (or has its seed), with the same noise; give releases "
-                "that were made on their own"
+                f"{name}: it is the same release as {seen[identity]} (or has its seed), with the same noise; give "
+                "releases that were made on their own"
             )
-        seen[made] = name
+        seen[identity] = name
 
 
-def refuse_different(derived: str, releases: Sequence[Release], names: Sequence[str]) -> None:
-    """Refuse releases whose numbers are of different things, or not such as are derived from.
+def _cells_of_same(derived: str, releases: Sequence[Release], names: Sequence[str]) -> list[ReleasedCells]:
+    """The cells of releases whose numbers are of the same things.
 
     Raises:
-        ValueError: another statistic than those of `KINDS`, or numbers of other units.
+        ValueError: something else is derived from one of them, or the numbers are of different things.
     """
+    several = []
     for release, name in zip(releases, names, strict=True):
-        require_statistic(derived, release.statement["statistic"], name)
-        for what, of in (("statistic", lambda each: each.statement["statistic"]), ("unit", _unit)):
-            if of(release) != of(releases[0]):
+        several.append(cells_of(release, derived, name))
+        for what, of in (("statistic", lambda each: each["statistic"]), ("unit", counted_unit)):
+            if of(release.statement) != of(releases[0].statement):
                 raise ValueError(
-                    f"{name}: its {what} is {of(release)!r}, and that of {names[0]} is {of(releases[0])!r}; give "
-                    "releases of the same numbers"
+                    f"{name}: its {what} is {of(release.statement)!r}, and that of {names[0]} is "
+                    f"{of(releases[0].statement)!r}; give releases of the same numbers"
                 )
+    return several
 
 
-def _unit(release: Release) -> str:
-    return counted_unit(release.statement)
-
-
-def _level(view: ReleaseView, names: Sequence[str]) -> str:
+def _level(cells: ReleasedCells, names: Sequence[str]) -> str:
     """The level that somebody names, or the table; by default the total.
 
     Raises:
         ValueError: there is none.
     """
-    if not names and view.statistic != "tables":
-        return view.levels[0]
-    if view.statistic == "tables":
-        place = view.layout.place(table_of(view.layout.product, names, "table"))
-        found = None if place is None else view.levels[place]
-    else:
-        named = stored_level(names[0], view.levels[0]) if len(names) == 1 else None
-        found = named if named in view.levels else None
-    if found is None:
-        known = "; ".join(", ".join(each) or TOTAL for each in view.release.tables)
+    level = cells.level_of(names)
+    if level is None:
+        known = "; ".join(", ".join(each) or TOTAL for each in cells.view.release.tables)
         raise ValueError(f"table: ({', '.join(names)}) is none of the tables of both releases, which are {known}")
-    return found
-
-
-def _lists_all(release: Release, level: str) -> bool:
-    """Whether a table has a row for each of its cells."""
-    view = ReleaseView(release)
-    if view.statistic == "tables":
-        return view.rows(level) == view.layout.size(view.levels.index(level))
-    return view.lists_all
+    return level
 
 
 def _listed(table: pa.Table) -> pa.Table:
@@ -236,9 +223,9 @@ def _stacked(first: pa.Table, second: pa.Table, name: str) -> pa.ChunkedArray:
 
 def _places(wanted: IntArray, there: IntArray) -> IntArray:
     """Where each code is, −1 where it is not: int64 (n,)."""
-    found = np.full(int(max(wanted.max(initial=-1), there.max(initial=-1))) + 1, -1, dtype=np.int64)
-    found[there] = np.arange(len(there))
-    return found[wanted]
+    place = np.full(int(max(wanted.max(initial=-1), there.max(initial=-1))) + 1, -1, dtype=np.int64)
+    place[there] = np.arange(len(there))
+    return place[wanted]
 
 
 def _estimates(release: Release, level: str, table: pa.Table, places: IntArray) -> ComparedNumbers:
@@ -246,9 +233,9 @@ def _estimates(release: Release, level: str, table: pa.Table, places: IntArray) 
     there = places >= 0
 
     def column(name: str, absent: float) -> FloatArray:
-        found = np.full(len(places), absent)
-        found[there] = table.column(name).to_numpy()[places[there]]
-        return found
+        numbers = np.full(len(places), absent)
+        numbers[there] = table.column(name).to_numpy()[places[there]]
+        return numbers
 
     errors = stated_errors(release.statement, level)
     count = column("count", 0.0)
@@ -300,3 +287,90 @@ def _mover(first: ComparedNumbers, second: ComparedNumbers) -> tuple[FloatArray,
     down = np.hypot(second.count - second.lower, first.upper - first.count)
     up = np.hypot(second.upper - second.count, first.count - first.lower)
     return point - down, point + up
+
+
+def total_of(
+    releases: Sequence[Release | str | os.PathLike[str]],
+    areas: Any = None,
+    *,
+    by: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    alpha: float = 0.1,
+    replicates: int | None = None,
+    seed: int | None = None,
+    progress: bool = False,
+) -> pa.Table:
+    """The totals of several releases together, such as the days of a week, with the error of each.
+
+    Releases have noise of their own, so the variances of their totals add up. Nothing is spent.
+
+    Args:
+        releases: releases, or folders of saved ones; of one statistic and unit.
+        areas: a public table of areas, as in `Release.total`; of tables it may be left out.
+        by: as in `Release.total`.
+        where: as in `Release.total`.
+        alpha: intervals are to miss the true number with this probability.
+        replicates: as in `Release.total`, of each release.
+        seed: makes the replicates reproducible, for tests.
+        progress: show the progress of replicates on standard error.
+
+    Returns:
+        The column `by` (or the path columns of the level), if it is given; `count`; `std_dev`, `ci_lower`, `ci_upper`
+        and `quality`, as of `Release.total`. With an enforced contribution bound also `share_left_out`: the share of
+        all records that the bounds of all releases left out of the area, taken that each left out the same share
+        everywhere; null where a release did not measure it.
+
+    Raises:
+        ValueError: no releases, one twice, one beside its revision, or such of different statistics or units; what
+            `Release.total` refuses.
+        TypeError: an argument of the wrong kind.
+    """
+    level_alpha = checked_alpha(alpha)
+    if isinstance(releases, str | os.PathLike | Release) or not isinstance(releases, Sequence):
+        raise TypeError(f"releases: {safe_text(releases)} must be a list of releases, or of folders of saved ones")
+    if not releases:
+        raise ValueError("releases: the list is empty; give at least one release")
+    names = [f"releases[{place}]" for place in range(len(releases))]
+    several = [_counted(given, name) for given, name in zip(releases, names, strict=True)]
+    _refuse_repeated(several, names)
+    _refuse_revised(several, names)
+    cells = _cells_of_same("total_of", several, names)
+    replication = Replication.checked(replicates, seed, progress=progress)
+    of_each = [each.totals(areas, by, where, replication.with_seed_of(place)) for place, each in enumerate(cells)]
+    paths = [{name: each.columns[name] for name in each.columns if name not in RESERVED} for each in of_each]
+    for name, other in zip(names, paths, strict=True):
+        if not pa.table(other).equals(pa.table(paths[0])):
+            raise ValueError(
+                f"{name}: its areas at {by!r} are others than those of {names[0]}, or in another order; give a table "
+                "of areas"
+            )
+    together = added(of_each, paths[0])
+    table = decoded(together.judged(level_alpha))
+    if is_bounded(several[0].statement):
+        table = table.append_column(SHARE, _share_left_out(several, of_each))
+    return table.replace_schema_metadata(description(several[0].statement) or None)
+
+
+def _refuse_revised(several: Sequence[Release], names: Sequence[str]) -> None:
+    """Refuse a release beside the one that takes its place: both are of the same records."""
+    entries = [release.statement["release"] for release in several]
+    place_of = {each["id"]: name for each, name in zip(entries, names, strict=True)}
+    for each, name in zip(entries, names, strict=True):
+        earlier = place_of.get((each.get("revises") or {}).get("id"))
+        if earlier is not None:
+            raise ValueError(f"releases: {name} takes the place of {earlier}, and has the same records; keep one")
+
+
+def _share_left_out(several: Sequence[Release], of_each: Sequence[Totals]) -> pa.Array:
+    """The share of all records that the bounds left out, of each area: what is left out of each over all of them.
+
+    A release that counted C records and left out the share s is of C / (1 − s) records.
+    """
+    shares = [
+        (release.statement.get("contributions") or {}).get(SHARE, {}).get("estimate", np.nan) for release in several
+    ]
+    counted = np.array([each.numbers for each in of_each], dtype=np.float64)
+    records = counted / (1 - np.minimum(np.array(shares, dtype=np.float64), 1 - 1e-9))[:, None]
+    every: FloatArray = records.sum(axis=0)
+    share = np.divide(every - counted.sum(axis=0), every, out=np.zeros(len(every)), where=every != 0)
+    return pa.array(share, mask=np.isnan(share))
