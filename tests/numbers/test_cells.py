@@ -9,7 +9,7 @@ from helpers import dense_trees as small
 from helpers import releases
 from tallytree.kinds.registry import KINDS
 from tallytree.numbers.cells import Replication
-from tallytree.numbers.derived import CELLS, cells_of
+from tallytree.numbers.derived import cells_by, cells_of
 
 EXACTLY = Replication(None, 1)
 
@@ -71,8 +71,9 @@ def test_the_parts_of_a_table_add_up_to_its_total_in_value_and_variance(areas):
 
 def test_what_is_derived_from_a_statistic_is_known_by_its_cells():
     """Persons and households have the cells of the tables of persons; people by their records have none."""
-    assert KINDS.keys() - CELLS.keys() == {"households", "contributions"}
-    derived = {name for cells in CELLS.values() for name in cells.derives}
+    cells = {name: cells_by(kind) for name, kind in KINDS.items()}
+    assert {name for name, each in cells.items() if each is None} == {"households", "contributions"}
+    derived = {name for each in cells.values() if each is not None for name in each.derives}
     assert derived == {"share", "ratio", "mean", "quantile", "total", "change", "total_of"}
     with pytest.raises(ValueError, match=r"^earlier: its statistic is 'counts', and mean is of group_sizes, tables"):
         cells_of(small.release(), "mean", "earlier")

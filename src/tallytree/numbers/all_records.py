@@ -41,6 +41,7 @@ import pyarrow as pa
 from tallytree.accounting.left_out import Estimated, left_out
 from tallytree.hierarchy import Levels
 from tallytree.kinds.measurements import Noise
+from tallytree.kinds.registry import KINDS
 from tallytree.release import Release
 from tallytree.release.contributions_table import METADATA_KEY
 from tallytree.release.counted_unit import counted_noun
@@ -58,8 +59,6 @@ LEAST_AREAS = 1.5
 """Effective areas, which public records need at least."""
 MOST = 2.0**62
 """No upper end is above this."""
-STATISTICS = ("counts", "flows", "tables")
-"""What can be scaled."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +149,10 @@ def _refuse_what_has_no_share(release: Release) -> None:
     """
     statement = release.statement
     statistic = statement["statistic"]
-    if statistic not in STATISTICS:
+    known = [name for name, kind in KINDS.items() if kind.has_tree and not kind.by_size]
+    if statistic not in known:
         raise ValueError(
-            f"release: its statistic is {statistic!r}; all records are estimated from {', '.join(STATISTICS)} (a bound "
+            f"release: its statistic is {statistic!r}; all records are estimated from {', '.join(known)} (a bound "
             "on memberships changes the sizes of groups, and no factor gives them back)"
         )
     if not statement["max_contributions_enforced"]:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tallytree.kinds.kind import Kind
+from tallytree.kinds.registry import KINDS
 from tallytree.numbers.cells import ReleasedCells, Replication, as_whole
 from tallytree.numbers.fieller import HALF, ratio_columns
 from tallytree.numbers.size_cells import SizeCells
@@ -26,17 +28,9 @@ from tallytree.release.quality import STANDARD, QualityThresholds
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.support.validate import safe_text
 
-CELLS: dict[str, type[ReleasedCells]] = {
-    "counts": TreeCells,
-    "flows": TreeCells,
-    "group_sizes": SizeCells,
-    "tables": TableCells,
-}
-"""The cells of each released statistic; of persons and households they are those of the tables of persons."""
-
 
 def cells_of(release: Release, derived: str, argument: str = "release") -> ReleasedCells:
-    """The cells that something is derived from.
+    """The cells that something is derived from; of persons and households those of the tables of persons.
 
     Args:
         release: the release.
@@ -47,13 +41,22 @@ def cells_of(release: Release, derived: str, argument: str = "release") -> Relea
         ValueError: it cannot be derived from such a release.
     """
     view = ReleaseView(release)
-    known = [name for name, kind in CELLS.items() if derived in kind.derives]
-    if view.statistic not in known:
+    cells = cells_by(view.kind)
+    if cells is None or derived not in cells.derives:
+        kinds = [(kind.name, cells_by(kind)) for kind in KINDS.values()]
+        known = sorted(name for name, each in kinds if each is not None and derived in each.derives)
         raise ValueError(
             f"{argument}: its statistic is {view.statistic!r}, and {derived} is of {', '.join(known)}; give such a "
             "release"
         )
-    return CELLS[view.statistic](view)
+    return cells(view)
+
+
+def cells_by(kind: Kind) -> type[ReleasedCells] | None:
+    """The cells that a kind of release has; None where it is not counted by place."""
+    if not kind.has_tree:
+        return None
+    return TableCells if kind.has_tables else SizeCells if kind.by_size else TreeCells
 
 
 def total(

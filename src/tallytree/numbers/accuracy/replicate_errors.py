@@ -7,7 +7,7 @@ again and again. What the replicates miss of the release, the release is taken t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.columns import ERROR_COLUMNS, MADE_OF
 from tallytree.kinds.foreign import known_class, made_by
 from tallytree.kinds.measurements import Noise, Statistic
+from tallytree.kinds.registry import KINDS
 from tallytree.numbers.accuracy.bootstrap import (
     CountReplicates,
     PublishedTables,
@@ -101,8 +102,9 @@ def replicate_errors(
     fixed = None if seed is None else integer(seed, "seed")
     earlier = opened(release, "release")
     statistic = earlier.statement.get("statistic")
-    if statistic not in REPLICATES:
-        raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(REPLICATES)}")
+    names = [name for name, kind in KINDS.items() if kind.has_tree]
+    if statistic not in names:
+        raise ValueError(f"release: its statistic is {statistic!r}, which must be one of {', '.join(names)}")
     refuse_remainders(earlier.statement, "release", NO_REPLICATES)
     view = ReleaseView(earlier)
     if isinstance(view.cells, TableLayout) and view.layout.impossible is not None:
@@ -189,7 +191,8 @@ def checked_replicates(replicates: int) -> int:
 
 def replicates_of(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> Replicates:
     """What measures and reconciles a release again."""
-    return REPLICATES[view.statistic](view, plan, published)
+    of_kind = _of_tables if view.kind.has_tables else _of_sizes if view.kind.by_size else _of_counts
+    return of_kind(view, plan, published)
 
 
 def _of_counts(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> CountReplicates:
@@ -223,15 +226,6 @@ def _of_sizes(view: ReleaseView, plan: StatedPlan, published: list[PublishedLeve
     there = groups > 0
     leaves = ReleasedSizes(published[-1].nodes[there], listed[there], groups[there])
     return SizeReplicates.of(tree, leaves, (smallest, largest), invariants, mechanism, plan)
-
-
-REPLICATES: dict[str, Callable[[ReleaseView, StatedPlan, list[PublishedLevel]], Replicates]] = {
-    "counts": _of_counts,
-    "flows": _of_counts,
-    "tables": _of_tables,
-    "group_sizes": _of_sizes,
-}
-"""How the replicates of each released statistic are made."""
 
 
 def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
