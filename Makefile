@@ -24,14 +24,15 @@ wheel: $(VENV)/.wheel
 
 # A file is run by one process, so that its kernels are compiled and its fixtures made once. Files begin in the order of
 # tests/helpers/order.py: xdist would begin with those that have most tests, and end with those that take longest.
-# Two processes more than there are cores: a quarter of the time, tests wait for servers and programs that they have started.
-PYTEST := TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest -n $$(($$(nproc) + 2)) --dist loadfile --no-loadscope-reorder
+# Of all tests, a quarter of the time is spent waiting for servers, programs and disks: two processes more than there are
+# cores. Those of `make test` wait less (tests/conftest.py keeps their files in memory), and each process reads all tests.
+PYTEST := TALLYTREE_TEST_INSTALLED=1 $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.dev
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n $$(($$(nproc) + 1)) -m "not slow"
 
 test-all: $(VENV)/.dev
-	$(PYTEST)
+	$(PYTEST) -n $$(($$(nproc) + 2))
 
 # Faults planted in a copy of the sources, each with the check that must catch it. ONLY="word …" chooses by name.
 # Checks run the copy, which is compiled as they need it: so this does not wait for a wheel with all code compiled.

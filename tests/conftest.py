@@ -1,16 +1,21 @@
 """Fixtures that several tests share, and what a test needs to run."""
 
+import gc
 import os
+import shutil
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import typer.testing
 from hypothesis import settings
 
 import tallytree as tt
-from helpers.order import in_order
+from helpers.counted_once import ANEW, counted_once
+from helpers.order import TESTS, in_order
 from helpers.spark import ended, forget, started
 from helpers.tools import check_release
 from tallytree.release.release import Release
@@ -48,9 +53,27 @@ EXTRA_OF = {
 } | dict.fromkeys(("cvxpy", "clarabel", "highspy", "osqp", "scs", "ortools", "pyscipopt"), "papers")
 
 
+def is_short(config):
+    """Whether this is what `make test` runs."""
+    return config.option.markexpr == "not slow"
+
+
+def pytest_configure(config):
+    """Keep the files of `make test` in memory where there is room: on a disk, all that is saved waits for fsync."""
+    memory = Path("/dev/shm")  # noqa: S108
+    if is_short(config) and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 32:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+def pytest_collection_finish():
+    """Python need not look through ten thousand tests each time it looks for what can be freed."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config, items):
     """Make property tests short in `make test`, and order the files."""
-    if config.option.markexpr == "not slow":
+    if is_short(config):
         for item in items:
             try_fewer_examples(item)
     files = {}
@@ -60,14 +83,14 @@ def pytest_collection_modifyitems(config, items):
 
 
 def try_fewer_examples(item):
-    """A quarter of the examples, and 10 at least; `make test-all` tries all of them.
+    """A quarter of the examples, but 10 where there are as many; `make test-all` tries all of them.
 
     Hypothesis has no other way to change the settings that a test's decorator has set.
     """
     test = getattr(item, "obj", None)
     given = getattr(test, "_hypothesis_internal_use_settings", None)
     if given is not None:
-        fewer = settings(given, max_examples=max(10, given.max_examples // 4))
+        fewer = settings(given, max_examples=min(given.max_examples, max(10, given.max_examples // 4)))
         getattr(test, "__func__", test)._hypothesis_internal_use_settings = fewer
 
 
@@ -77,12 +100,16 @@ def pytest_runtest_setup(item):
     The package is looked for, not imported: OR-tools and highspy cannot be loaded in one process.
     """
     CHECKED[:] = [] if item.get_closest_marker("planted") else [True]
+    folder = item.path.parent.relative_to(TESTS).as_posix()
+    REMEMBERED[:] = [] if f"{folder}/".startswith(tuple(f"{each}/" for each in ANEW)) else [True]
     for marker in item.iter_markers("needs"):
         for package in marker.args:
             if find_spec(package) is None:
                 pytest.skip(f"{package}, of the extra tallytree[{EXTRA_OF[package]}], is not installed")
 
 
+REMEMBERED = [True]
+"""Empty while a test runs that counts every time."""
 CHECKED = [True]
 """Empty while a test runs that plants a fault, which is marked `planted`."""
 
@@ -93,6 +120,22 @@ def every_release_is_checked():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(order, "as_released", checked_when_made(order.as_released))
         patch.setattr(Release, "save", checked_when_saved(Release.save))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def equal_tables_are_counted_once():
+    """By all releases of a process, but in the tests of how they are counted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tt.engines.Local, "tabulate", counted_once(tt.engines.Local.tabulate, REMEMBERED))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def commands_are_made_once():
+    """Typer makes all commands anew for each one that a test invokes, which takes as long as a small release."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(typer.main.get_command))
         yield
 
 
@@ -118,6 +161,23 @@ def checked_when_saved(save):
         return folder
 
     return save_and_check
+
+
+@pytest.fixture(scope="session")
+def honest(tmp_path_factory):
+    """The folder of an honest release, by its name. Each is made once; a test that changes it copies it."""
+    from helpers.honest_releases import HONEST
+
+    folders = {}
+
+    def folder(name, csv=True):
+        if (name, csv) not in folders:
+            release = HONEST[name]()
+            options = {"csv": True} if csv and release.statement["statistic"] != "households" else {}
+            folders[name, csv] = release.save(tmp_path_factory.mktemp("honest") / "release", **options)
+        return folders[name, csv]
+
+    return folder
 
 
 @pytest.fixture(scope="session")

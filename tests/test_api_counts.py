@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountsArguments, plan_counts
 from helpers.releases import EXACT, PEOPLE, PUBLIC, counts, flows, group_sizes, numbers, without_tails
-from tallytree.run import CountsArguments, plan_counts
 
 
 def test_counts_at_every_level_with_next_to_no_noise(areas):

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import SizesArguments, make_release, plan_group_sizes
 from helpers.releases import without_tails
 from tallytree.evaluate.metrics import constraint_violations
-from tallytree.run import SizesArguments, make_release, plan_group_sizes
 from tallytree.sizes import level_estimates
 
 HOUSEHOLDS = pd.DataFrame(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import tallytree as tt
-from tallytree.lab.audit import audit
-from tallytree.run.arguments import (
+from helpers.inside import (
     ContributionsArguments,
     CountsArguments,
     FlowsArguments,
@@ -17,6 +16,7 @@ from tallytree.run.arguments import (
     SizesArguments,
     TablesArguments,
 )
+from tallytree.lab.audit import audit
 from tallytree.run.signature import option_docs
 
 ROOT = Path(__file__).parents[1]

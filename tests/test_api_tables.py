@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 import tallytree as tt
+from helpers.inside import TablesArguments, plan_tables
 from tallytree.ledger import Ledger
-from tallytree.run import TablesArguments, plan_tables
 from tallytree.spec import SpecError, load_spec
 
 AREAS = tt.Hierarchy.from_table(
@@ -72,8 +72,14 @@ def test_with_next_to_no_noise_the_tables_are_the_true_ones():
     assert list(release.table("country").schema.types) == [text, pa.int64(), pa.float64(), pa.float64(), text]
 
 
-@pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.05), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.01)])
-@pytest.mark.parametrize("neighboring", ["add_remove", "change_one"])
+@pytest.mark.parametrize(
+    ("budget", "neighboring"),
+    [
+        (tt.Budget(epsilon=0.05), "change_one"),
+        (tt.Budget(epsilon=1, delta=1e-6), "add_remove"),
+        (tt.Budget(rho=0.01), "change_one"),
+    ],
+)
 def test_all_tables_are_sums_of_one_table_of_integers(budget, neighboring):
     every = [
         tuple(name for name in each if name)

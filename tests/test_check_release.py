@@ -3,6 +3,7 @@
 import ast
 import json
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from helpers.honest_releases import HONEST, counts
+from helpers.honest_releases import counts
 from helpers.tools import check_release
 
 PROGRAM = Path(check_release.__file__)
@@ -22,19 +23,6 @@ KINDS = (
     *("counts, threshold", "counts, auto bound", "flows", "flows, remainder", "tables", "sizes", "sizes, chain"),
     *("sizes, pure, replaced", "sizes, private maximum"),
 )
-
-
-@pytest.fixture(scope="module")
-def made():
-    """Each release, made once."""
-    found = {}
-
-    def release(name):
-        if name not in found:
-            found[name] = HONEST[name]()
-        return found[name]
-
-    return release
 
 
 def halved(*keys):
@@ -91,8 +79,8 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("name", "change", "says"), CHANGES)
-def test_a_statement_that_is_not_true_is_found(name, change, says, made, tmp_path):
-    folder = made(name).save(tmp_path / "release")
+def test_a_statement_that_is_not_true_is_found(name, change, says, honest, tmp_path):
+    folder = shutil.copytree(honest(name), tmp_path / "release")
     manifest = json.loads((folder / "release.json").read_text())
     change(manifest)
     write(folder, manifest)
@@ -172,15 +160,15 @@ def infinite(values):
         ),
     ],
 )
-def test_a_changed_file_is_found(name, damage, says, made, tmp_path):
-    folder = made(name).save(tmp_path / "release")
+def test_a_changed_file_is_found(name, damage, says, honest, tmp_path):
+    folder = shutil.copytree(honest(name, csv=False), tmp_path / "release")
     damage(folder)
     wrong = check_release.check(folder).wrong
     assert any(says in sentence for sentence in wrong), wrong
 
 
-def test_verdicts_in_a_csv_file_follow_from_the_typical_errors(made, tmp_path):
-    folder = made("tables").save(tmp_path / "release", csv=True)
+def test_verdicts_in_a_csv_file_follow_from_the_typical_errors(honest, tmp_path):
+    folder = shutil.copytree(honest("tables"), tmp_path / "release")
     assert check_release.check(folder).wrong == []
     path = folder / "tables" / "county.sex.csv"
     rows = path.read_text().splitlines()

@@ -18,7 +18,7 @@ from tallytree.accounting import (
     rho_from_epsilon,
 )
 from tallytree.accounting.sensitivity import Sensitivity, sensitivity
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 
 COUNTS = sensitivity("counts", "change_one")
 LEVELS = {"state": ("counts", COUNTS), "county": ("counts", COUNTS)}

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountsArguments, plan_counts
 from helpers.ledger_entries import PEOPLE
 from tallytree.accounting import noise_plan, plan_noise, pld
 from tallytree.accounting.pld import KeptValues
 from tallytree.accounting.sensitivity import sensitivity
-from tallytree.run import CountsArguments, plan_counts
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 LEVELS = {

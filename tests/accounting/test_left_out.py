@@ -7,7 +7,7 @@ import pytest
 
 from tallytree.accounting.left_out import ALPHA, left_out, told_apart
 from tallytree.kinds.contributions import contribution_bins
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 
 SILENT = Noise("discrete_laplace", Fraction(1, 64))
 

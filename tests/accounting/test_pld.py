@@ -16,7 +16,7 @@ import tallytree as tt
 from tallytree.accounting import LevelPlan, NoisePlan, epsilon_from_rho, plan_noise, pld
 from tallytree.accounting.scales import next_float
 from tallytree.accounting.sensitivity import sensitivity
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 
 COUNTS = ("counts", sensitivity("counts", "change_one"))
 PRESENCE = ("counts", sensitivity("counts", "add_remove"))

@@ -5,12 +5,12 @@ from fractions import Fraction
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountsArguments, plan_counts
 from helpers.ledger_entries import PEOPLE, approximate, posting, pure, threshold, zcdp
 from tallytree.accounting import epsilon_from_rho, rho_from_epsilon
 from tallytree.accounting.losses import shown_down, shown_up
 from tallytree.accounting.run_shares import run_shares
 from tallytree.accounting.spending import Approval, DataSet, LimitEntry, Loss, admits_more
-from tallytree.run import CountsArguments, plan_counts
 
 EIGHTH = Fraction(1, 8)
 ONE, BOTH, RHO = tt.Budget(epsilon=1), tt.Budget(epsilon=1, delta=1e-6), tt.Budget(rho=0.5)

@@ -15,9 +15,9 @@ from tallytree.accounting import StabilityPlan, plan_stability
 from tallytree.accounting.scales import next_float
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.accounting.stability import least_threshold, suffices
-from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit.inputs import Neighborhood
 from tallytree.lab.audit.threshold import hockey_stick
+from tallytree.mechanisms import Noise
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-8)
 RELATIONS = ("add_remove", "change_one")

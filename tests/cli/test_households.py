@@ -63,6 +63,7 @@ def test_check_and_plan_show_both_parts_and_spend_nothing(output, folder):
     assert "The fit of households by size has no closed form" in said
 
 
+@pytest.mark.slow
 def test_the_errors_of_both_parts_are_simulated_on_public_persons(output, refusal, folder):
     rows = pq.read_table(folder / "people.parquet").slice(30)
     pq.write_table(rows, folder / "public.parquet")

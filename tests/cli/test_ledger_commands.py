@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import Approval
 from helpers.ledger_entries import posting, pure
-from tallytree.accounting.spending import Approval
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release

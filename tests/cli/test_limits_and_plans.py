@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tallytree as tt
+from helpers.inside import rho_from_epsilon
 from helpers.ledger_entries import TERMS, approximate, posting, pure
-from tallytree.accounting import rho_from_epsilon
 from tallytree.ledger import Ledger
 
 

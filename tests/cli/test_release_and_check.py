@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import KeyedNoise, Measurer, OpenDPNoise
 from tallytree.cli.failures import ExitCode
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
 from tallytree.release import Release
 
 STATES = ['North, "upper"', "South\nand low", "Ærø; [red]"]

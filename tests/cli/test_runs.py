@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.inside import make_release
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
-from tallytree.run import make_release, order
+from tallytree.run import order
 from tallytree.run.output import Output
 from tallytree.spec import load_spec
 
@@ -72,6 +73,7 @@ def test_a_finished_run_is_skipped(folder, output):
     assert json.loads((folder / "out" / "release.json").read_text()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.needs("altair", "vl_convert", "jinja2")
 def test_a_finished_run_without_a_report_gets_one(folder, output):
     release = ("release", "counts.yaml", "--out", "out", *MONDAY, "--if-exists", "skip", "--report")

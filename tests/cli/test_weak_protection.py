@@ -54,6 +54,7 @@ def test_a_plan_as_json_has_it_with_the_risk(spec, output):
     assert json.loads(output("plan", spec("{epsilon: 500}"), "--json"))["risk"]["warning"] == WEAK
 
 
+@pytest.mark.slow
 @pytest.mark.needs("altair", "vl_convert", "jinja2")
 def test_the_report_begins_with_it(spec, output, tmp_path):
     output("release", spec("{epsilon: 500}"), "--out", "out")

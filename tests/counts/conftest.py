@@ -8,11 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_counts import TrueCounts
+from helpers.inside import KeyedNoise, Measurer, TrueCounts, plan_noise, sensitivity
 
 
 @dataclass

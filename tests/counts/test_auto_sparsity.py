@@ -11,14 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import sensitivity
+from helpers.inside import KeyedNoise, Measurer, TrueCounts, plan_noise, sensitivity
 from tallytree.counts import listed_errors, sparse_fit, top_down
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
 from tallytree.numbers.accuracy.fitted_errors import fitted_errors
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.spec import load_spec
 from tallytree.support import machine
 
@@ -80,8 +76,10 @@ def test_the_statement_says_how_many_leaves_are_not_zero(deep):
         assert json.loads(json.dumps(told)) == told
 
 
-@pytest.mark.parametrize("neighboring", ["change_one", "add_remove"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (1, 1e-8), (10, 1e-8), (1, None)])
+@pytest.mark.parametrize(
+    ("neighboring", "epsilon", "delta"),
+    [("change_one", 0.1, 1e-8), ("add_remove", 1, 1e-8), ("change_one", 10, 1e-8), ("add_remove", 1, None)],
+)
 def test_complete_data_are_released_as_without_it(deep, neighboring, epsilon, delta):
     """The same noise, for the noise key does not hold the mechanism's option that is compared: all tables are equal."""
     counts = np.random.default_rng(3).integers(20, 60, 4096)

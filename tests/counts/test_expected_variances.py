@@ -6,7 +6,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.counts.expected_variances import fitted_variances, summed_variances
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 
 NOISE = {level: Noise("discrete_gaussian", scale) for level, scale in (("all", 6), ("state", 8), ("county", 10))}
 

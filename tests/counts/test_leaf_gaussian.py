@@ -9,14 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import sensitivity
+from helpers.inside import KeyedNoise, Measurer, TrueCounts, plan_noise, sensitivity
 from tallytree.counts import leaf_gaussian, released_counts
 from tallytree.counts.released_counts import ReleasedCounts, count_negative, count_violations, sum_over_tree
 from tallytree.evaluate.metrics import constraint_violations
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_counts import TrueCounts
 
 LEAF_GAUSSIAN = tt.counts.LeafGaussian()
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})

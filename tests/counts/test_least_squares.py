@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.inside import FlowsArguments, KeyedNoise, Measurer, plan_flows
 from tallytree.counts.measured_level import sibling_keys
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.run import FlowsArguments, plan_flows
 from tallytree.solvers.trees import simplex
 from tallytree.solvers.trees.project import project
 

@@ -12,16 +12,22 @@ import pytest
 from rich.console import Console
 
 import tallytree as tt
-from tallytree.accounting import plan_noise, plan_stability
-from tallytree.accounting.sensitivity import sensitivity
+from helpers.inside import (
+    CountsArguments,
+    KeyedNoise,
+    Measurer,
+    OpenDPNoise,
+    TrueCounts,
+    make_release,
+    plan_counts,
+    plan_noise,
+    plan_stability,
+    sensitivity,
+)
 from tallytree.cli.rendering.statements import show_measurements
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.ledger import Ledger
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
-from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.private.tabulate.true_sizes import LargestSize
-from tallytree.run import CountsArguments, make_release, plan_counts
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B", "B"], "c": ["x", "y", "x", "y"]}), ["s", "c"])
 PEOPLE = pa.table({"state": ["A"] * 160 + ["B"] * 140, "county": ["x"] * 150 + ["y"] * 10 + ["x"] * 140})

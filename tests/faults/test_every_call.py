@@ -16,9 +16,9 @@ import pytest
 
 import tallytree as tt
 from helpers.file_calls import ends_of_runs
+from helpers.inside import Approval
 from helpers.paid_runs import TERMS, check_paid
 from helpers.release_folders import PRIVATE, digest, tables
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 from tallytree.support.spill_folders import remove_leftovers

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountRecords
 from helpers.spark import bytes_of, files_with_rows, saved
-from tallytree.private.engines import CountRecords, Spark
+from tallytree.engines import Spark
 from tallytree.private.engines import spark as engine_module
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey

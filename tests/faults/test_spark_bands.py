@@ -15,19 +15,16 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountsArguments, KeyedNoise, SizesArguments, make_release, plan_counts, plan_group_sizes
 from helpers.spark import bytes_of, saved
 from tallytree.accounting import LevelPlan
 from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.counts import CountsMechanism, TopDown
-from tallytree.kinds.measurements import Noise
+from tallytree.engines import Spark
 from tallytree.ledger import Ledger
+from tallytree.mechanisms import Noise
 from tallytree.private.band_work import BandInputs, BandWork, PlanBelow
-from tallytree.private.engines import Spark
-from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.private.tabulate.true_counts import counts_of_band
-from tallytree.run import make_release, plan_counts
-from tallytree.run.arguments import CountsArguments, SizesArguments
-from tallytree.run.plan_sizes import plan_group_sizes
 from tallytree.sizes import Joint, Matching
 from tallytree.trees.bands import ForcedCut, chosen_cut
 

@@ -3,9 +3,9 @@
 import pytest
 
 import tallytree as tt
+from helpers.inside import KeyedNoise
 from tallytree.ledger import Ledger
 from tallytree.private.noise import entropy
-from tallytree.private.noise.discrete import KeyedNoise
 
 
 @pytest.fixture

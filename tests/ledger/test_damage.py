@@ -12,8 +12,8 @@ import pytest
 
 import tallytree as tt
 from helpers.changed_ledgers import changed
+from helpers.inside import Approval
 from helpers.ledger_entries import TERMS, approximate, posting, pure, zcdp
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger, verified
 from tallytree.ledger.chain import START, encoded
 

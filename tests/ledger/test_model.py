@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import tallytree as tt
+from helpers.inside import Approval
 from helpers.ledger_entries import approximate, posting, pure, zcdp
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger, verified
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=50)

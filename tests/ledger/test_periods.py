@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.inside import ROLLING_DAYS, Approval, Period, Window
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
-from tallytree.accounting.periods import ROLLING_DAYS, Period, Window
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 from tallytree.ledger.events import event_text, read_event, release_text
 from tallytree.run import make_secret

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 from helpers.ledger_entries import TERMS, posting, pure
 from tallytree.ledger import Ledger
-from tallytree.run import CountsArguments, SizesArguments, plan_counts, plan_group_sizes
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A"], "county": ["x", "y"]}), ["state", "county"])
 LARGEST = 3

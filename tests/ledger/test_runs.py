@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 import tallytree as tt
+from helpers.inside import Approval
 from helpers.ledger_entries import TERMS, posting, pure
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Account, Ledger, Recorded
 
 PLAN, OTHER_PLAN = "a" * 64, "b" * 64

@@ -3,8 +3,8 @@
 import pytest
 
 import tallytree as tt
+from helpers.inside import Approval
 from helpers.ledger_entries import TERMS, posting, pure
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 from tallytree.ledger.names import near_names
 

@@ -5,9 +5,8 @@ from fractions import Fraction
 import pytest
 
 import tallytree as tt
+from helpers.inside import Approval, CountsArguments, Loss, plan_counts
 from helpers.ledger_entries import BOTH, PEOPLE, PURE, RHO, TERMS, approximate, posting, pure, threshold, zcdp
-from tallytree.accounting.spending import Approval, Loss
-from tallytree.run import CountsArguments, plan_counts
 
 
 def test_sums_are_exact(ledger):

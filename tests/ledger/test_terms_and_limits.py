@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 import tallytree as tt
+from helpers.inside import Approval
 from helpers.ledger_entries import BOTH, PURE, RHO, TERMS, approximate, posting, pure, release, threshold, zcdp
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Ledger
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import tallytree as tt
 from helpers.changed_ledgers import changed
+from helpers.inside import Approval
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
-from tallytree.accounting.spending import Approval
 from tallytree.ledger import Account, Ledger, books, database, verified
 from tallytree.ledger.chain import Head, linked
 from tallytree.ledger.database import blank_ledger

@@ -104,12 +104,14 @@ def test_leaves_with_independent_noise():
     assert row["std_dev"] == pytest.approx(wanted, rel=1e-9)
 
 
+PEOPLE = tt.Product({"area": small.TREE, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+
+
 def tables(seed=1, **changes):
     """Five counties by sex, 400 people in each cell."""
-    people = tt.Product({"area": small.TREE, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
     records = small.AREAS.take(pa.array(np.repeat(np.arange(5), 2))).append_column("sex", pa.array(["f", "m"] * 5))
     given = {"neighboring": "add_remove", "tables": [("county", "sex"), ("county",)], "count": "n", "seed": seed}
-    return tt.release_tables(records.append_column("n", pa.array(np.full(10, 400))), people, tt.Budget(rho=0.02),
+    return tt.release_tables(records.append_column("n", pa.array(np.full(10, 400))), PEOPLE, tt.Budget(rho=0.02),
                              **given | changes)  # fmt: skip
 
 

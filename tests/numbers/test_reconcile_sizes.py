@@ -133,18 +133,18 @@ def test_leaves_without_groups_keep_that(areas):
 def test_a_release_much_larger_than_a_chunk_comes_back(tmp_path, monkeypatch):
     """Chunks of another size than when it was measured, and files read in slices."""
     monkeypatch.setattr("tallytree.release.level_tables.ROWS_AT_ONCE", 70)
-    counties = [(str(i // 20), str(i)) for i in range(400)]
+    counties = [(str(i // 20), str(i)) for i in range(200)]
     tree = tt.Hierarchy.from_table(
         pa.table({"state": [s for s, _ in counties], "county": [c for _, c in counties]}), ["state", "county"]
     )
     random = np.random.default_rng(5)
-    chosen = random.integers(0, 390, 3_000)
+    chosen = random.integers(0, 190, 1_500)
     rows = pa.table(
         {
             "state": [counties[i][0] for i in chosen],
             "county": [counties[i][1] for i in chosen],
-            "n": random.geometric(0.2, 3_000),
-            "households": random.integers(1, 9, 3_000),
+            "n": random.geometric(0.2, 1_500),
+            "households": random.integers(1, 9, 1_500),
         }
     )
     for mechanism in (tt.sizes.Matching("sorted"), tt.sizes.Matching(), tt.sizes.CensusTopDown()):

@@ -55,6 +55,7 @@ def test_the_wheel_holds_every_module_and_is_typed(wheel):
     }
 
 
+@pytest.mark.slow
 def test_the_wheel_installs_a_command_and_its_licence(wheel):
     info = f"tallytree-{tallytree.__version__}.dist-info"
     assert "tallytree = tallytree.cli.app:main" in wheel.read(f"{info}/entry_points.txt").decode()

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import plan_noise, plan_stability
-from tallytree.accounting.sensitivity import sensitivity
+from helpers.inside import plan_noise, plan_stability, sensitivity
 from tallytree.hierarchy import decoded
 from tallytree.private.measurer import Measurer
 from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise

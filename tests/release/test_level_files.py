@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.kinds.measurements import Measurement, Noise
+from tallytree.mechanisms import Measurement, Noise
 from tallytree.release import level_files, level_tables, released_tables
 from tallytree.release.files import TableWriter, write_parquet
 from tallytree.release.level_files import MeasurementFiles, TableFiles

@@ -34,9 +34,9 @@ def agree(quality, lower):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_number_is_near_zero_where_its_interval_holds_0_in_all_that_is_read(areas, tmp_path, kind):
-    """A hundred numbers or more of each kind; where the rule was 1.645 std_dev, some of each kind but one broke it."""
+    """Fifty numbers or more of each kind; where the rule was 1.645 std_dev, some of each kind but one broke it."""
     found = 0
-    for seed in range(8):
+    for seed in range(4):
         release = KINDS[kind](areas, seed)
         view, folder = ReleaseView(release), tmp_path / str(seed)
         export(release, "csv", folder, alpha=0.1)
@@ -58,12 +58,12 @@ def test_a_number_is_near_zero_where_its_interval_holds_0_in_all_that_is_read(ar
         for _, part in totals_of_flows(view):
             judged = [pair for pair in zip(part["quality"], part["lower"], strict=True) if pair[0] is not None]
             agree([QUALITIES[code] for code, _ in judged], [lower for _, lower in judged])
-    assert found > 5
+    assert found > 2
 
 
 def test_totals_shares_and_ratios_say_the_same_of_0(areas):
     found = 0
-    for seed in range(20):
+    for seed in range(8):
         release = releases.tables(areas, budget=tt.Budget(epsilon=0.05), seed=seed)
         counts = KINDS["counts"](areas, seed)
         towns = pa.table({"state": ["A", "A", "B"], "county": ["y", "z", "x"]})
@@ -77,4 +77,4 @@ def test_totals_shares_and_ratios_say_the_same_of_0(areas):
             found += agree(known["quality"].to_pylist(), known["ci_lower"].to_pylist())
         narrow = release.total(towns, by="county", alpha=0.6)["quality"]
         assert narrow.equals(release.total(towns, by="county")["quality"])  # at 0.1, whatever is asked for
-    assert found > 20
+    assert found > 8

@@ -1,5 +1,6 @@
 """deployment.yaml: what is filled, what is left, and that names in it do no harm."""
 
+import itertools
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import yaml
 
 import tallytree as tt
 from helpers import releases
+from helpers.cases import few
 from tallytree.release.registry_entry import TO_BE_FILLED, registry_entry
 from tallytree.release.registry_file import (
     checked_entry,
@@ -43,8 +45,10 @@ def test_the_schema_is_that_of_the_registry():
 
 
 @pytest.mark.needs("jsonschema", "ruamel")
-@pytest.mark.parametrize("publish", [releases.counts, releases.flows, releases.group_sizes, releases.tables])
-@pytest.mark.parametrize("variant", BUDGETS)
+@pytest.mark.parametrize(
+    ("publish", "variant"),
+    few(itertools.product([releases.counts, releases.flows, releases.group_sizes, releases.tables], BUDGETS), 4),
+)
 def test_every_private_release_has_a_valid_entry_with_its_figures(areas, publish, variant, tmp_path):
     if publish is releases.tables and variant == "Approximate DP":
         pytest.skip("the pure budget is enough for tables")
@@ -74,10 +78,16 @@ def test_names_of_the_release_are_text_in_yaml_and_markdown(tmp_path):
     assert all(c.isprintable() or c == "\n" for c in text)
 
 
+@pytest.fixture(scope="module")
+def entry(areas):
+    """The entry of a release of counts."""
+    return registry_entry(releases.counts(areas, seed=None).statement)
+
+
 @pytest.mark.needs("ruamel")
 @pytest.mark.parametrize("key", schemas_by_key())
-def test_every_key_can_be_set_and_nothing_else_changes(areas, key):
-    text = "# mine\n" + registry_entry(releases.counts(areas, seed=None).statement) + "# end\n"
+def test_every_key_can_be_set_and_nothing_else_changes(entry, key):
+    text = f"# mine\n{entry}# end\n"
     words = "0.5" if "parameters." in key else "2" if key == "tier" else "a: 'b' \"c\" # d\n\te"
     values = given_values([f"{key}={words}"])
     changed = with_values(text, values)

@@ -3,12 +3,13 @@
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountsArguments, plan_counts
 from helpers.releases import counts, group_sizes
 from tallytree.accounting import risk
 from tallytree.release import Release
 from tallytree.release.registry_entry import REGISTRY_FILE
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.run import CountsArguments, plan_counts, planned
+from tallytree.run import planned
 from tallytree.views.report.front import front_page
 
 PURE = tt.Budget(epsilon=1)

@@ -306,6 +306,7 @@ def test_it_works_for_flows_tables_sizes_and_distinct_people(areas):
     assert released(areas, budget=tt.Budget(epsilon=1, delta=1e-6)).statement["accounting"] == "zcdp"
 
 
+@pytest.mark.slow
 def test_a_private_largest_size_is_measured_in_the_second_phase(areas, drawn):
     release = tt.release_group_sizes(
         RECORDS, areas, tt.Budget(epsilon=20), group="home", max_group_size=tt.sizes.PrivateMaximum(0.1, 9),

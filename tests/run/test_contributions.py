@@ -336,7 +336,9 @@ def test_the_published_spec_says_how(areas):
     assert planned(areas).plan.contributions.share == Fraction(1, 2)
 
 
-@pytest.mark.parametrize("budget", [tt.Budget(epsilon=0.001), tt.Budget(rho=1e-7)])
+@pytest.mark.parametrize(
+    "budget", [tt.Budget(epsilon=0.001), pytest.param(tt.Budget(rho=1e-7), marks=pytest.mark.slow)]
+)
 def test_a_bound_that_asks_for_more_noise_than_is_drawn_is_not_recommended(budget, tmp_path):
     """It failed after the payment, where people with very many records are told apart."""
     ledger = Ledger(tmp_path / "ledger.db")

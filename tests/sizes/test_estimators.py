@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.kinds.measurements import Measurement, Noise
+from tallytree.mechanisms import Measurement, Noise
 from tallytree.sizes.estimators import ESTIMATORS, Bounds
 from tallytree.solvers.sizes import isotonic
 

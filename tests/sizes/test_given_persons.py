@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 from tallytree.sizes.given_persons import MeasuredRanks, sizes_given_persons
 
 NOISE = Noise("discrete_laplace", Fraction(1, 100))

@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_sizes import TrueSizes
+from helpers.inside import KeyedNoise, Measurer, TrueSizes, plan_noise, sensitivity
 from tallytree.sizes import BottomUp, Joint, Matching, SizesDomain, level_estimates, noisy
 from tallytree.sizes.mechanism import MeasurerOfAll, Measurers, SizesInBands, joined_sizes, sum_over_tree
 from tallytree.support import machine

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.kinds.measurements import Measurement, Noise
+from tallytree.mechanisms import Measurement, Noise
 from tallytree.release.intervals import LevelErrors, interval
 from tallytree.sizes import Matching, SizesDomain, SizesMechanism
 from tallytree.sizes.joint import Joint

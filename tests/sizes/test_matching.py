@@ -3,11 +3,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_sizes import TrueSizes
+from helpers.inside import KeyedNoise, Measurer, TrueSizes, plan_noise, sensitivity
 from tallytree.sizes import SizesDomain, level_estimates
 
 ESTIMATORS = ["cumulative", "sorted", "naive", {"all": "sorted", "state": "cumulative", "county": "naive"}]

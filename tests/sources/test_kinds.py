@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountRecords
 from helpers.refused_records import LEAF, SECRET
-from tallytree.private.engines import CountRecords, Local
+from tallytree.engines import Local
 from tallytree.sources import cloud, duckdb_files, postgresql
 from tallytree.sources.addresses import check_address, published_name, published_private_name
 from tallytree.sources.failures import SourceError
@@ -34,8 +35,10 @@ def leaves(table: Any) -> list[int]:
     return Local(threads=2).tabulate(table, CountRecords([LEAF])).counts.tolist()
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig"])
-@pytest.mark.parametrize("separator", [";", "|", "\t", ","])
+@pytest.mark.parametrize(
+    ("encoding", "separator"),
+    [("utf-8", ";"), ("latin-1", "|"), ("cp1252", "\t"), ("utf-16", ","), ("utf-16-le", ";"), ("utf-8-sig", "|")],
+)
 def test_csv_with_another_separator_and_encoding(tmp_path: Path, encoding: str, separator: str) -> None:
     text = f'naïve{separator}leaf\r\n"é{separator} ""x"""{separator}1\r\n"a,\nb;"{separator}2\r\n'
     for name in ("a.txt", "a.gz"):

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.private.engines import CountGroups, CountRecords, Local
+from helpers.inside import CountGroups, CountRecords
+from tallytree.engines import Local
 from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.inside import PlannedCounts, PlannedSizes
 from helpers.specs import COUNTS, FLOWS, GROUP_SIZES, refusal, write
 from tallytree import counts, sizes
-from tallytree.run import PlannedCounts, PlannedSizes
 from tallytree.spec import (
     SpecError,
     known_mechanisms,

@@ -54,7 +54,7 @@ def test_a_release_runs_without_core_dumps(areas, dumpable, monkeypatch):
 
 
 def test_noise_is_measured_without_core_dumps(areas, dumpable, monkeypatch):
-    from tallytree.run.planned_counts import PlannedCounts
+    from helpers.inside import PlannedCounts
 
     seen, fit = [], PlannedCounts.fit
     monkeypatch.setattr(PlannedCounts, "fit", lambda *a, **k: [seen.append(state()), fit(*a, **k)][1])

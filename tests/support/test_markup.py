@@ -67,8 +67,7 @@ def test_a_release_shows_its_rows_and_its_guarantee(areas):
 
 
 def test_a_plan_shows_what_would_be_measured_and_no_record(areas, tmp_path):
-    from tallytree.run.arguments import CountsArguments
-    from tallytree.run.plan_counts import plan_counts
+    from helpers.inside import CountsArguments, plan_counts
 
     private = pa.table({"state": ["NAME-1"], "county": ["NAME-2"]})
     arguments = CountsArguments(private, areas, tt.Budget(epsilon=1), neighboring="add_remove")

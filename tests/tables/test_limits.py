@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 import tallytree as tt
+from helpers.inside import MAX_RECORDS_OF_TABLES
 from tallytree.ledger import Ledger
-from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES
 
 SIDES = {
     "area": tt.Hierarchy.from_values("county", ["a", "b"]),

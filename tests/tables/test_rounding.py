@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import tallytree as tt
+from helpers.inside import TablesArguments, plan_tables
 from tallytree.numbers.accuracy.expected_errors import expected_errors
 from tallytree.numbers.accuracy.simulated_errors import simulated_errors
-from tallytree.run import TablesArguments, plan_tables
 
 PAIR = [("county", "a0"), ("county", "a1")]
 CYCLE = [("county", "a0", "a1"), ("county", "a1", "a2"), ("county", "a0", "a2")]

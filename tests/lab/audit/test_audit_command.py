@@ -3,11 +3,11 @@
 import pytest
 from typer.testing import CliRunner
 
+from helpers.inside import KeyedNoise
 from tallytree.cli.app import app
-from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit import auditing
 from tallytree.lab.audit import library as library_of_audits
-from tallytree.private.noise.discrete import KeyedNoise
+from tallytree.mechanisms import Noise
 from tallytree.support.stages import audit_progress
 
 

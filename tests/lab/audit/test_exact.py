@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import sensitivity
+from helpers.inside import plan_noise, sensitivity
 from tallytree.lab.audit import exact_delta, exact_loss
 from tallytree.lab.audit.exact import worst_pair
 

@@ -12,16 +12,14 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.accounting.sensitivity import Sensitivity
-from tallytree.kinds.measurements import Noise
+from helpers.inside import KeyedNoise, Sensitivity, plan_noise
 from tallytree.lab.audit import Subject, audit, audit_subject, clopper_pearson, exact_loss
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.confidence_bounds import epsilon_at_least
 from tallytree.lab.audit.events import AuditedView, best_events
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.lab.audit.views import Publisher, publisher
-from tallytree.private.noise.discrete import KeyedNoise
+from tallytree.mechanisms import Noise
 from tallytree.sizes import SizesDomain
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "A", "B"], "c": ["w", "x", "y", "z"]}), ["s", "c"])

@@ -8,12 +8,11 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import KeyedNoise, Measurer, OpenDPNoise
 from tallytree.lab.audit import Subject, audit_subject
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.library import MAGNITUDES, library_cases
 from tallytree.lab.audit.runs import draw_runs
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
 PURE, ZCDP = tt.Budget(epsilon=1), tt.Budget(rho=Fraction(1, 2))

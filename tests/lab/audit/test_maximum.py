@@ -11,14 +11,12 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.accounting import Asked, plan_noise
-from tallytree.accounting.sensitivity import Sensitivity, level_sensitivities, sensitivity
+from helpers.inside import Asked, KeyedNoise, Sensitivity, level_sensitivities, plan_noise, sensitivity
 from tallytree.lab.audit import Subject, audit, audit_subject
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.library import library_cases
 from tallytree.lab.audit.maximum import draw_within_maximum, measured_within_maximum
 from tallytree.lab.audit.views import Publisher, publisher
-from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.sizes import SizesDomain
 from tallytree.sizes.private_maximum import largest_published
 

@@ -8,15 +8,13 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.accounting import plan_noise
-from tallytree.kinds.measurements import Noise
+from helpers.inside import KeyedNoise, Measurer, plan_noise
 from tallytree.lab.audit import Subject, audit, audit_subject
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.inputs import tables_inputs
 from tallytree.lab.audit.library import library_cases
 from tallytree.lab.audit.views import Publisher, publisher
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
+from tallytree.mechanisms import Noise
 from tallytree.tables import PublicTotals
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "z"]}), ["s", "c"])

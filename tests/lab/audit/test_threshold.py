@@ -11,15 +11,15 @@ import pytest
 from typer.testing import CliRunner
 
 import tallytree as tt
+from helpers.inside import KeyedNoise
 from tallytree.cli.app import app
-from tallytree.kinds.measurements import Noise
 from tallytree.lab.audit import Subject, audit, audit_subject
 from tallytree.lab.audit import library as library_of_audits
 from tallytree.lab.audit.audited import Audited
 from tallytree.lab.audit.threshold import _Law as Law
 from tallytree.lab.audit.threshold import stable_delta, worst_stable_pair
 from tallytree.lab.audit.views import publisher
-from tallytree.private.noise.discrete import KeyedNoise
+from tallytree.mechanisms import Noise
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
 SH = tt.counts.StabilityHistogram()

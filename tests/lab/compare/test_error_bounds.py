@@ -12,14 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.inside import CountsArguments, KeyedNoise, Measurer, TrueCounts, plan_counts
 from tallytree.evaluate.metrics import max_absolute_error
-from tallytree.kinds.measurements import Noise
 from tallytree.lab.compare import error_bounds as bounds
 from tallytree.lab.compare.error_bounds import plan_error_bound, theorem_4_bound, top_down_error_bound
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise, discrete_gaussian, discrete_laplace
-from tallytree.private.tabulate.true_counts import TrueCounts
-from tallytree.run import CountsArguments, plan_counts
+from tallytree.mechanisms import Noise
+from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace
 from tallytree.solvers.trees import simplex
 
 AREAS = tt.Hierarchy.from_table(

@@ -109,23 +109,25 @@ def test_trips_can_be_released(tmp_path):
     }
 
 
-@pytest.mark.parametrize("n_before", [0, 400_000])
+BROKEN = [
+    (f"02;{CELL};3", "it has 3 cells where the header has 14"),
+    (ROWS[0] + ";" + CELL, "it has 15 cells where the header has 14"),
+    (ROWS[0].replace(";3", f";{CELL}"), "'TOTALE' is not an integer ≥ 0"),
+    (ROWS[0].replace("1;3", "1;-3"), "'TOTALE' is not an integer ≥ 0"),
+    (ROWS[0].replace("1;3", "1;"), "'TOTALE' is not an integer ≥ 0"),
+    (ROWS[0].replace("1;3", "1;9999999999999999999"), "'TOTALE' is not an integer ≥ 0"),
+    (ROWS[0].replace("0000101", ""), "'NSEZ_DEST' is empty; on_missing=\"drop\" leaves such rows out"),
+    (ROWS[0].replace("0000101", "  "), "'NSEZ_DEST' is empty"),
+    (ROWS[0].replace("Aosta", f'"{CELL}'), "a quote in it is not closed"),
+    ("", "it is empty"),
+    (ROWS[0].replace("Aosta", "Ao\0sta"), "it has a NUL character"),
+    (ROWS[0].replace("Aosta", "Ao\rsta"), "a carriage return stands alone in it"),
+]
+
+
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (f"02;{CELL};3", "it has 3 cells where the header has 14"),
-        (ROWS[0] + ";" + CELL, "it has 15 cells where the header has 14"),
-        (ROWS[0].replace(";3", f";{CELL}"), "'TOTALE' is not an integer ≥ 0"),
-        (ROWS[0].replace("1;3", "1;-3"), "'TOTALE' is not an integer ≥ 0"),
-        (ROWS[0].replace("1;3", "1;"), "'TOTALE' is not an integer ≥ 0"),
-        (ROWS[0].replace("1;3", "1;9999999999999999999"), "'TOTALE' is not an integer ≥ 0"),
-        (ROWS[0].replace("0000101", ""), "'NSEZ_DEST' is empty; on_missing=\"drop\" leaves such rows out"),
-        (ROWS[0].replace("0000101", "  "), "'NSEZ_DEST' is empty"),
-        (ROWS[0].replace("Aosta", f'"{CELL}'), "a quote in it is not closed"),
-        ("", "it is empty"),
-        (ROWS[0].replace("Aosta", "Ao\0sta"), "it has a NUL character"),
-        (ROWS[0].replace("Aosta", "Ao\rsta"), "a carriage return stands alone in it"),
-    ],
+    ("line", "message", "n_before"),
+    [*((*broken, 0) for broken in BROKEN), *((*BROKEN[place], 400_000) for place in (0, 2, 8))],  # and in a later block
 )
 def test_a_broken_line_is_named_by_its_number(tmp_path, line, message, n_before):
     said = refusal(archive(tmp_path, [HEADER, *([ROWS[1]] * n_before), line, ROWS[1]]))

@@ -16,6 +16,7 @@ import pytest
 import typer
 
 import tallytree as tt
+from helpers.inside import KeyedNoise, Measurer, PlannedCounts, TrueCounts
 from tallytree.accounting import pld
 from tallytree.cli.app import main
 from tallytree.cli.commands import release_command
@@ -27,13 +28,9 @@ from tallytree.lab.replay.configurations import OPENDP, _many_cells, random_pair
 from tallytree.lab.replay.pair import KINDS, NEW_LEDGER, NEW_SECRET, Pair
 from tallytree.lab.replay.published import clock_stopped, differences, keys_shown
 from tallytree.lab.replay.replaying import compare_pair
-from tallytree.private.measurer import Measurer
 from tallytree.private.noise import discrete
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_counts import TrueCounts
 from tallytree.release import files, release
 from tallytree.run import release_keys
-from tallytree.run.planned_counts import PlannedCounts
 from tallytree.run.release_keys import ReleaseKeys
 from tallytree.solvers.laws import learned_laws
 from tallytree.solvers.tables import decided
@@ -74,6 +71,7 @@ def test_without_a_plant_nothing_is_found(options):
     assert compare_pair(pair(**options), widely=not options) == ([], False)
 
 
+@pytest.mark.slow
 def test_tables_that_learn_from_all_areas_show_nothing(monkeypatch):
     """60 areas with 180 cells: laws are learned. The second data set lacks a record."""
     laws = []
@@ -211,7 +209,7 @@ def test_a_true_number_in_the_message_about_stray_records(monkeypatch):
 
 @pytest.mark.parametrize("extra", [False, True])
 def test_a_true_number_as_the_seconds_of_a_line_or_in_an_attribute_of_the_log(monkeypatch, truth, extra):
-    reconcile = PlannedCounts.reconcile
+    reconcile = PlannedCounts.fit
 
     def logging_it(self, *given, **more):
         seconds = 0.0 if extra else truth["total"]
@@ -220,7 +218,7 @@ def test_a_true_number_as_the_seconds_of_a_line_or_in_an_attribute_of_the_log(mo
         )
         return reconcile(self, *given, **more)
 
-    monkeypatch.setattr(PlannedCounts, "reconcile", logging_it)
+    monkeypatch.setattr(PlannedCounts, "fit", logging_it)
     (fault,) = compare_pair(pair())[0]
     assert fault.startswith(("log differs: 'fit: ", 'log differs: "fit: '))
 
@@ -287,6 +285,7 @@ def test_a_budget_of_composed_losses_that_is_5_percent_too_large(monkeypatch):
     assert any(fault.startswith("delta is ") for fault in found), found
 
 
+@pytest.mark.slow
 def test_stray_records_too_many_records_and_opendp_are_among_the_pairs():
     made = [random_pair(np.random.default_rng(seed)) for seed in range(800)]
     assert {each.kind for each in made} == {"", *KINDS}
@@ -340,13 +339,13 @@ def test_the_program_writes_the_same_and_ends_alike(tmp_path, monkeypatch):
 
 
 def test_a_program_that_writes_a_true_number_is_found(tmp_path, truth, monkeypatch):
-    reconcile = PlannedCounts.reconcile
+    reconcile = PlannedCounts.fit
 
     def talkative(self, *given, **more):
         logging.getLogger("tallytree.stages").info("fit", extra={"seconds": truth["total"]})
         return reconcile(self, *given, **more)
 
-    monkeypatch.setattr(PlannedCounts, "reconcile", talkative)
+    monkeypatch.setattr(PlannedCounts, "fit", talkative)
     assert differences(*said_by_the_program(tmp_path, monkeypatch)) == ["stderr differs"]
 
 

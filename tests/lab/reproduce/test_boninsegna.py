@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree.accounting.conversions import rho_from_epsilon
+from helpers.inside import rho_from_epsilon
 from tallytree.datasets import boninsegna as generator
 from tallytree.lab.reproduce import Settings
 from tallytree.lab.reproduce.boninsegna import (

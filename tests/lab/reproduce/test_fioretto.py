@@ -9,7 +9,6 @@ import pytest
 
 from tallytree.budget import Budget
 from tallytree.hierarchy import Hierarchy
-from tallytree.kinds.measurements import Noise
 from tallytree.lab.reproduce import Settings, fioretto_budget
 from tallytree.lab.reproduce import fioretto as experiments
 from tallytree.lab.reproduce.catalogue import experiment_named
@@ -26,6 +25,7 @@ from tallytree.lab.reproduce.fioretto_examples import EXPERIMENTS as EXAMPLES
 from tallytree.lab.reproduce.kuo_data import Groups
 from tallytree.lab.reproduce.measured import AS_RUN, AS_STATED
 from tallytree.lab.reproduce.published import published
+from tallytree.mechanisms import Noise
 from tallytree.sizes import CumulativeProjection, HistogramProjection
 from tallytree.solvers.papers import cost_table
 

@@ -76,7 +76,7 @@ def test_the_closed_form_is_what_simulation_finds(towns, last_year, mechanism, n
 
 def test_simulated_errors_are_near_the_closed_form_in_few_replicates(towns, last_year):
     planned = counts(towns)
-    leaf, expected = simulated_errors(planned, last_year, replicates=5, seed=1)[-1], expected_errors(planned)[-1]
+    leaf, expected = simulated_errors(planned, last_year, replicates=2, seed=1)[-1], expected_errors(planned)[-1]
     assert leaf.std_dev == pytest.approx(expected.std_dev, rel=0.1)
     assert leaf.basis == "simulation"
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.cases import few
 from helpers.replicated import TREE
 from tallytree.numbers.accuracy import bootstrap as replicates_module
 from tallytree.private.measurer import Measurer
@@ -120,7 +121,7 @@ CASES = [(mechanism, "groups") for mechanism in SIZES]
 CASES += [(mechanism, invariants) for mechanism in SIZES[:2] for invariants in ("total", "none")]
 
 
-@pytest.mark.parametrize(("mechanism", "invariants"), CASES, ids=repr)
+@pytest.mark.parametrize(("mechanism", "invariants"), few(CASES, 6), ids=repr)
 @pytest.mark.filterwarnings("ignore:mechanism")
 def test_every_mechanism_for_group_sizes_has_replicates(tree, tmp_path, mechanism, invariants, nothing_private):
     first = tt.release_group_sizes(

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 import tallytree as tt
+from helpers.inside import SizesArguments, plan_group_sizes
 from tallytree.private.engines import one_release
 from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.run import SizesArguments, plan_group_sizes
 from tallytree.spec import load_spec
 
 LEAVES = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "z"]})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tallytree.accounting.scales import representable
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 from tallytree.private.noise import discrete as noise
 from tallytree.private.noise.digits import sampler_of_laplace
 from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace, noise_at

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 from tallytree.private.noise.discrete import (
     discrete_gaussian,
     discrete_laplace,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tallytree.errors import BudgetExceeded
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 from tallytree.private.noise.discrete import KeyedNoise
 
 KEY = bytes(range(32))

@@ -17,13 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.inside import SizesArguments, plan_group_sizes, sensitivity
 from helpers.tabulating import group_sizes
-from tallytree.accounting.sensitivity import sensitivity
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
-from tallytree.run import SizesArguments, plan_group_sizes
 
 KEY = bytes(range(32))
 LEAVES = ["x", "y"]

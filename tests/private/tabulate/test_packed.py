@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree.kinds.measurements import Measurement, Noise
+from tallytree.mechanisms import Measurement, Noise
 from tallytree.private.tabulate.packed import packed, unpacked
 from tallytree.sizes.mechanism import ReleasedSizes
 from tallytree.solvers.sizes.joint_families import FromBelow

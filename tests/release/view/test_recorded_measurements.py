@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.inside import SizesArguments, make_release, plan_group_sizes
 from helpers.reconciled import ROWS
 from tallytree.hierarchy import Hierarchy
-from tallytree.kinds.measurements import Measurement, Noise
+from tallytree.mechanisms import Measurement, Noise
 from tallytree.release.view.recorded_measurements import RecordedMeasurements
 from tallytree.release.view.sides import node_numbers
-from tallytree.run import SizesArguments, make_release, plan_group_sizes
 
 # --- The recorded measurements ---
 

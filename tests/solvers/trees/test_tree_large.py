@@ -80,8 +80,8 @@ def test_what_one_leaf_sets_off_along_a_path_does_not_take_a_sweep_per_leaf(leaf
     assert is_optimal(caterpillar(n), y, x, total=total)
 
 
-def test_light_inner_nodes_and_unmeasured_ones_on_a_long_path():
-    n = 100_000
+@pytest.mark.parametrize("n", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_light_inner_nodes_and_unmeasured_ones_on_a_long_path(n):
     rng = np.random.default_rng(11)
     y = rng.integers(-60, 61, n) + 5
     for light in (0, 1e-6, 0.01):

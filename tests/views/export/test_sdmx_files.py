@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting.periods import Period
+from helpers.inside import Period
 from tallytree.release import QualityThresholds
 from tallytree.release.view.sides import sides_of
 from tallytree.views.export import export

@@ -10,6 +10,7 @@ import pytest
 
 from helpers.browser import Visit, chromium
 from tallytree.release.view.release_view import ReleaseView
+from tallytree.views import charts
 from tallytree.views.report import report_page, write_report
 from tallytree.views.report.reading import level_errors
 from tallytree.views.report.summary import summary
@@ -24,6 +25,12 @@ def pages(every_release, tmp_path_factory):
     """The report of every release, as a file."""
     folder = tmp_path_factory.mktemp("reports")
     return {name: write_report(release, folder / f"{name}.html", title=name) for name, release in every_release.items()}
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Reports without their pictures, for tests of the text: most of the time of a report is spent on drawing."""
+    monkeypatch.setattr(charts, "svg_in_page", lambda spec, prefix: "")
 
 
 class Reader(HTMLParser):
@@ -69,7 +76,7 @@ def test_the_sections_are_in_order_and_the_page_is_one_small_file_without_script
         ("<Table>", "From the private table records: a table in memory "),
     ],
 )
-def test_the_appendix_says_what_the_records_were_read_from(every_release, named, said):
+def test_the_appendix_says_what_the_records_were_read_from(undrawn, every_release, named, said):
     release = every_release["counts"]
     page = report_page(replace(release, spec={**release.spec, "records": named}))
     assert said in Reader(page).text
@@ -98,8 +105,7 @@ def test_labels_are_escaped_and_isolated_wherever_they_are_shown(pages, name):
     assert "y" * 200 not in text
 
 
-@pytest.mark.slow
-def test_what_the_publisher_says_is_shown_first_and_escaped(counts_release):
+def test_what_the_publisher_says_is_shown_first_and_escaped(undrawn, counts_release):
     script = "<script>alert(2)</script>"
     said = {"title": f"Title {script}", "publisher": f"Office {script}", "contact": f"desk {script}", "status": "final"}
     text = report_page(replace(counts_release, statement={**counts_release.statement, "description": said}))
@@ -124,8 +130,7 @@ def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(
     assert "ε" not in short
 
 
-@pytest.mark.slow
-def test_a_seeded_release_is_called_not_private_at_the_top(counts_release):
+def test_a_seeded_release_is_called_not_private_at_the_top(undrawn, counts_release):
     changed = {**counts_release.statement, "private": False, "seeded": True}
     from dataclasses import replace
 
@@ -144,8 +149,7 @@ def test_the_guarantee_has_the_figures_of_the_statement(pages, tables_release):
     assert text.count("records, at most 2 a person") >= 4  # the summary, the numbers, a picture and the bound
 
 
-@pytest.mark.slow
-def test_people_by_their_number_of_records_have_a_report_too():
+def test_people_by_their_number_of_records_have_a_report_too(undrawn):
     import tallytree as tt
 
     people = np.repeat(np.arange(300), np.arange(300) % 4 + 1)
@@ -167,7 +171,7 @@ def test_the_last_size_is_shown_with_a_plus(pages):
     assert "100+" in Reader(pages["group_sizes"].read_text(encoding="utf-8")).text
 
 
-def test_a_report_is_written_to_an_html_file_whose_folders_are_made(flows_release, tmp_path):
+def test_a_report_is_written_to_an_html_file_whose_folders_are_made(undrawn, flows_release, tmp_path):
     with pytest.raises(ValueError, match=r"out: 'report.txt' must end in \.html"):
         write_report(flows_release, tmp_path / "report.txt")
     assert list(tmp_path.iterdir()) == []

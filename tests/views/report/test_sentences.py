@@ -15,13 +15,12 @@ import pytest
 from scipy.stats import binom
 
 import tallytree as tt
+from helpers.inside import CountsArguments, plan_counts
 from helpers.told import KINDS, TREE, sentences, texts
 from tallytree.numbers.accuracy.expected_errors import expected_errors
 from tallytree.private import entropy
 from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
-from tallytree.run.arguments import CountsArguments
-from tallytree.run.plan_counts import plan_counts
 from tallytree.views.explore import columns
 from tallytree.views.explore.columns import rows_of
 from tallytree.views.report.reading import level_errors
