@@ -9,6 +9,7 @@ import tallytree as tt
 from helpers import told
 from tallytree.kinds.registry import KINDS, kind_of
 from tallytree.release.registry_entry import registry_entry
+from tallytree.views.explore.columns import rows_of
 from tallytree.views.export.exporting import export
 
 NAME = "hours"
@@ -66,3 +67,25 @@ def test_it_is_exported(made, renamed, tmp_path):
     }
     for path in (tmp_path / "before").rglob("*.csv"):
         assert (tmp_path / "after" / path.relative_to(tmp_path / "before")).read_bytes() == path.read_bytes()
+
+
+def test_numbers_are_derived_of_it(made, renamed):
+    for table in made.view.tables:
+        assert rows_of(renamed.view, table) == rows_of(made.view, table)
+    areas = made.truth[[each for each in made.truth.columns if "region" in each]].drop_duplicates().head(2)
+    formulas = (
+        lambda release: release.total(areas, replicates=10 if made.view.kind.by_size else None, seed=1),
+        lambda release: release.mean("region", **({"seed": 1} if made.view.kind.by_size else {"attribute": "age"})),
+        lambda release: tt.replicate_errors(release, replicates=10, seed=1).table(*release.tables[0]),
+    )
+    found = [outcome(derived, made.release) for derived in formulas]
+    assert sum(isinstance(each, list) for each in found) >= 2
+    assert [outcome(derived, renamed.release) for derived in formulas] == found
+
+
+def outcome(derived, release):
+    """The rows that were derived, or why they cannot be."""
+    try:
+        return derived(release).to_pylist()
+    except (TypeError, ValueError) as error:
+        return str(error).replace(repr(release.statement["statistic"]), "it")
