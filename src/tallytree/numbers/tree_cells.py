@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +63,11 @@ class TreeCells(ReleasedCells):
 
     derives: ClassVar[tuple[str, ...]] = ("share", "ratio", "total", "change", "total_of")
 
+    @cached_property
+    def _published(self) -> list[PublishedLevel]:
+        """All published levels as arrays, root first."""
+        return self.view.all_published()
+
     def level_of(self, names: Sequence[str]) -> str | None:
         """See `ReleasedCells`."""
         levels = self.view.levels
@@ -79,7 +84,7 @@ class TreeCells(ReleasedCells):
         self._refuse_partly_listed("a cell with its sum")
         tree = view.known_tree
         depth, above = view.levels.index(level), self._level_above(level, within)
-        published = view.all_published()
+        published = self._published
         nodes, numbers = published[depth].nodes, published[depth].numbers
         ancestors = nodes
         for at in range(depth, above, -1):
@@ -134,7 +139,7 @@ class TreeCells(ReleasedCells):
         self._refuse_partly_listed("its sums")
         first = _named(partial(read_areas, tree, numerator, by), "numerator")
         second = _matched(first, _named(partial(read_areas, tree, denominator, by), "denominator"))
-        pair, published = (first, second), view.all_published()
+        pair, published = (first, second), self._published
 
         def exact(fit: FittedTree | IndependentLeaves) -> Variances:
             return together(np.stack([fit.variances(first), fit.variances(second), fit.variances(*pair)]))
@@ -194,7 +199,7 @@ class TreeCells(ReleasedCells):
         view, plan = self.view, stated_plan(self.view)
         if own_mechanism(view.statement) == "LeafGaussian":
             return IndependentLeaves(view.known_tree, plan.levels[view.levels[-1]][1].variance)
-        return FittedTree.of(view.known_tree, plan.levels, view.all_published())
+        return FittedTree.of(view.known_tree, plan.levels, self._published)
 
     def _refuse_partly_listed(self, what: str) -> None:
         """Refuse a release that does not list all its cells."""
@@ -223,7 +228,7 @@ class TreeCells(ReleasedCells):
         chosen, plan = read_areas(view.known_tree, areas, by), stated_plan(view)
         if view.partly_listed or lists_by_measurement(view):
             return self._of_partly_listed(chosen, plan, replication)
-        published = view.all_published()
+        published = self._published
         sums = self._area_sums(chosen, plan, published)
         columns = ({} if by is None else {by: chosen.names.take(pa.array(sums.rows))}) | sums.columns
         if plan.thresholds:
