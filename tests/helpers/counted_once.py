@@ -1,7 +1,7 @@
 """Equal tables are counted once in a process: most of the time of a test's small release is spent in DuckDB.
 
 What an engine counts follows from the rows and from what is asked for, and nothing changes it later. Tests of how it is
-counted (`private`, `sources`, `faults`), and of what must not differ (`lab/replay`), count anew.
+counted (`private`, `sources`, `support`, `faults`), and of what must not differ (`lab/replay`), count anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tallytree.engines import Local
 
 MOST_ROWS = 10_000
 """Of more rows the digest would not be free, and such tables are seldom counted again."""
-ANEW = ("private", "sources", "faults", "lab/replay")
+ANEW = ("private", "sources", "support", "faults", "lab/replay")
 """Folders whose tests count every time."""
 
 

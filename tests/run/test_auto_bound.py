@@ -256,14 +256,15 @@ def test_equal_noisy_numbers_choose_the_same_bound_whatever_the_records_are(area
 
 
 def test_the_release_says_which_bound_was_chosen_and_from_what(areas, tmp_path):
-    release = released(areas, budget=tt.Budget(epsilon=50), seed=None)
+    """With next to no noise: the bound of least error is then below the most."""
+    release = released(areas, budget=tt.Budget(epsilon=5_000), seed=None)
     statement = release.statement
     facts, m = statement["contributions"], statement["max_contributions"]
     assert facts["chosen"]["max_contributions"] == m
     assert [each["max_contributions"] for each in facts["chosen"]["choices"]] == planned(areas).candidates
     assert statement["counted"] == f"records, at most {m} a person"
     assert statement["max_contributions_enforced"]
-    assert statement["spent"] == {"epsilon": 50.0}
+    assert statement["spent"] == {"epsilon": 5000.0}
     assert f"at most {m} count" in statement["unit_of_protection"]
     assert facts["summary"].startswith(f"Counts are of records, at most {m} a person. The bound leaves out about")
     assert "is chosen from the noisy numbers of people" in statement["notes"][-1]
@@ -271,7 +272,7 @@ def test_the_release_says_which_bound_was_chosen_and_from_what(areas, tmp_path):
     assert release.contributions["records_to"].to_pylist() == planned(areas).candidates
     root = statement["levels"][0]
     assert root["sensitivity"]["l1"] == m
-    assert Fraction(root["noise"]["scale_exact"]) == m / (50 * Fraction(3, 10))
+    assert Fraction(root["noise"]["scale_exact"]) == m / (5_000 * Fraction(3, 10))
     release.save(tmp_path / "out")
     assert tt.Release.load(tmp_path / "out").statement == statement
     # What is read from the published bins works for the chosen bound, which ends one.

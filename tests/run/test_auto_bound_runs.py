@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.auto_bound import PEOPLE, RECORDS, planned, planned_sizes, released, table
+from helpers.auto_bound import EPSILON, PEOPLE, RECORDS, options_of, planned, planned_sizes, released, table
 from tallytree.accounting import NoisePlan
 from tallytree.ledger import Ledger
 from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.run import CountsArguments, make_release, plan_counts
+from tallytree.run import CountsArguments, FlowsArguments, make_release, plan_counts, plan_flows
 from tallytree.run.auto_bound import first_phase
 from tallytree.run.planned_counts import PlannedCounts
 from tallytree.run.release_keys import ReleaseKeys
@@ -197,6 +197,24 @@ def test_an_altered_plan_does_not_run(areas):
         make_release(auto.with_bound(3))
     assert auto.arguments.bound == auto.candidates[-1]
     assert repr(first_phase(auto, None)) == "FirstPhase(<private>)"
+
+
+def test_a_plan_that_is_sealed_again_for_something_else_is_refused(areas):
+    """Under another statistic, whose ledger asks for another bound; or with a bound that is not the largest one."""
+    number = planned(areas, max_contributions=3)
+    for changes in ({"statistic": "contributions"}, {"bound_is_chosen": True}):
+        with pytest.raises(tt.BudgetExceeded, match="the noise is planned for another release"):
+            dataclasses.replace(number, **changes).seal()
+
+
+def test_flows_are_planned_with_a_bound_that_is_chosen(areas):
+    two = RECORDS.rename_columns(["who", "s1", "c1", "home"])
+    trips = two.append_column("s2", two["s1"]).append_column("c2", two["c1"])
+    columns = {"origins": areas, "destinations": areas, "origin": ["s1", "c1"], "destination": ["s2", "c2"]}
+    auto = plan_flows(FlowsArguments(trips, budget=EPSILON, **columns, **options_of()))
+    assert auto.bound_is_chosen
+    with pytest.raises(ValueError, match=r"^trips: RecordBatchReader is read once, as a stream"):
+        plan_flows(FlowsArguments(trips.to_reader(), budget=EPSILON, **columns, **options_of()))
 
 
 def test_a_plan_that_is_one_of_several_is_not_accounted_for_by_losses(areas):

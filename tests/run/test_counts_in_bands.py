@@ -12,7 +12,7 @@ import tallytree as tt
 from helpers.banded import APPROXIMATE, counted, planned, saved
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
 from tallytree.counts import top_down as measuring
-from tallytree.release import level_files, level_tables, measured_table
+from tallytree.release import level_files, level_tables, released_tables
 from tallytree.run import counts_in_bands, make_release, workspace
 from tallytree.run.counts_in_bands import chosen_bands
 from tallytree.trees.bands import ForcedCut
@@ -90,8 +90,8 @@ def test_chunks_of_any_size_make_the_same_files(areas, tmp_path, monkeypatch):
     for module, name, value in (
         (level_tables, "ROWS_AT_ONCE", 3),
         (level_files, "ROWS_AT_ONCE", 3),
-        (measured_table, "ROWS_AT_ONCE", 3),
-        (measured_table, "CELLS_AT_ONCE", 64),
+        (released_tables, "ROWS_AT_ONCE", 3),
+        (released_tables, "CELLS_AT_ONCE", 64),
         (level_files, "CELLS_AT_ONCE", 64),
     ):
         monkeypatch.setattr(module, name, value)

@@ -7,7 +7,15 @@ import pytest
 
 import tallytree as tt
 from tallytree.ledger import Ledger
-from tallytree.run import CountsArguments, SizesArguments, make_release, plan_counts, plan_group_sizes
+from tallytree.run import (
+    CountsArguments,
+    HouseholdsArguments,
+    SizesArguments,
+    make_release,
+    plan_counts,
+    plan_group_sizes,
+    plan_households,
+)
 from tallytree.run.order import paid_noise
 
 PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"], "home": [1, 2, 3], "who": [1, 1, 2]})
@@ -45,6 +53,23 @@ def test_a_planned_release_whose_statement_was_changed_is_not_run(tmp_path):
     with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
         make_release(planned)
     assert not (tmp_path / "ledger").exists()
+
+
+def test_a_planned_release_whose_plan_digest_was_changed_is_not_run(tmp_path):
+    planned = planned_counts(tmp_path)
+    planned.__dict__["plan_digest"] = planned_counts(tmp_path, max_contributions=3).plan_digest
+    with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
+        make_release(planned)
+    assert not (tmp_path / "ledger").exists()
+
+
+def test_households_whose_part_was_changed_in_place_are_not_run():
+    """Where all records count, and one is replaced, the total would be public and exact."""
+    given = {"neighboring": "change_one", "on_unknown": "drop", "household": "home", "max_household_size": 3}
+    planned = plan_households(HouseholdsArguments(PEOPLE, AREAS, tt.Budget(epsilon=1), **given))
+    object.__setattr__(planned.persons.arguments, "on_unknown", "error")
+    with pytest.raises(tt.BudgetExceeded, match="the release was changed after its noise was planned"):
+        make_release(planned)
 
 
 def test_a_planned_release_whose_fields_were_changed_in_place_is_not_run(tmp_path):

@@ -178,7 +178,7 @@ def test_reconciling_by_a_mechanism_that_breaks_a_promise_is_refused():
         reconcile_counts(made, mechanism=tt.counts.StabilityHistogram())
     with pytest.raises(ValueError, match="it wants 'total' measured at 'all', and the release measured 'counts' at"):
         reconcile_counts(released(UniformBelow()), mechanism=Rounded())
-    with pytest.raises(TypeError, match=r"^release: None must be a tallytree\.Release"):
+    with pytest.raises(TypeError, match=r"^release: NoneType must be a tallytree\.Release"):
         reconcile_counts(None)
 
 

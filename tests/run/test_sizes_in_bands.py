@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import hierarchies, saved
-from tallytree.release import level_files, level_tables, measured_table
+from tallytree.release import level_files, level_tables, released_tables
 from tallytree.run import make_release
 from tallytree.run.arguments import SizesArguments
 from tallytree.run.plan_sizes import plan_group_sizes
@@ -123,8 +123,8 @@ def test_slices_of_any_size_make_the_same_files(areas, tmp_path, monkeypatch):
     for module, name, value in (
         (level_tables, "ROWS_AT_ONCE", 3),
         (level_files, "ROWS_AT_ONCE", 3),
-        (measured_table, "ROWS_AT_ONCE", 3),
-        (measured_table, "CELLS_AT_ONCE", 64),
+        (released_tables, "ROWS_AT_ONCE", 3),
+        (released_tables, "CELLS_AT_ONCE", 64),
         (level_files, "CELLS_AT_ONCE", 64),
     ):
         monkeypatch.setattr(module, name, value)

@@ -25,7 +25,7 @@ from tallytree.counts.sparse_fit import NOTHING_MEASURED, NothingDropped, Sparse
 from tallytree.counts.top_down import MeasuredFamilies, TopDown, measured_families, measured_root
 from tallytree.hierarchy import Tree
 from tallytree.kinds.measurements import Measures, Noise, Statistic
-from tallytree.solvers.trees.linear import Combined, Estimates
+from tallytree.solvers.trees.linear import Combined, TreeEstimates
 from tallytree.solvers.trees.shape import MAX_TREE_SUM
 from tallytree.solvers.trees.simplex import chebyshev_families
 from tallytree.support.arrays import FloatArray, IntArray
@@ -313,7 +313,7 @@ def _dense_estimates(
     tree: Tree,
     depth: int,
     levels: Sequence[MeasuredLevel],
-    estimates: Estimates,
+    estimates: TreeEstimates,
     place: int,
     above: FloatArray | None,
 ) -> FloatArray:

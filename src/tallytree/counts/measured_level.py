@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.solvers.trees.linear import Combined, Estimates, combined_estimates, combined_variances
+from tallytree.solvers.trees.linear import Combined, TreeEstimates, combined_estimates, combined_variances
 from tallytree.solvers.trees.project import project
 from tallytree.solvers.trees.simplex import chebyshev_families
 from tallytree.solvers.trees.sparse_support import support
@@ -214,7 +214,7 @@ def combined(levels: Sequence[MeasuredLevel]) -> Combined:
     )
 
 
-def estimated(levels: Sequence[MeasuredLevel]) -> Estimates:
+def estimated(levels: Sequence[MeasuredLevel]) -> TreeEstimates:
     """The unbiased estimate of every node, from all measurements, those of nodes that were left out too."""
     return combined_estimates(
         [level.offsets for level in levels[1:]],

@@ -33,7 +33,7 @@ UnknownRecords: TypeAlias = Annotated[OnUnknown | Mapping[str, str], "text or te
 """What becomes of a record outside the hierarchy: `OnUnknown`, or by leaf level the label of the leaf it counts in."""
 NoiseName = Literal["keyed", "opendp"]
 AUTO: Literal["auto"] = "auto"
-"""The contribution bound that is chosen when the release is made; see `run.planned_auto_bound`."""
+"""The contribution bound that is chosen when the release is made; see `run.auto_bound`."""
 RecordsOfAPerson: TypeAlias = Annotated[int | Literal["auto"], "contribution bound"]
 """A contribution bound, or `AUTO`."""
 Unit = Literal["record", "trip", "membership"]
@@ -70,7 +70,7 @@ OF_A_RUN: dict[str, Doc] = {
         "a file with the publisher's secret, made by `tallytree secret new`. The keys are then derived from it, "
         "the data set, the run and the plan: the same run on the same records makes the same release and costs "
         "nothing more. It needs `run`, `ledger` and `dataset`.",
-        hint="give the path of the secret that `tallytree secret new` made",
+        hint="give the path of the secret that `tallytree secret new` made; with it a run is repeated free of charge",
         value="FILE",
     ),
     "on_changed": Doc(
@@ -83,7 +83,7 @@ OF_A_RUN: dict[str, Doc] = {
         "the folder of an earlier release that this one takes the place of, since records were late or wrong. "
         "This is a new release, with noise of its own, and is charged as one; its statement names the earlier one. "
         "Both are of the same statistic, levels and public tree.",
-        hint="give the folder of the earlier release that this one takes the place of",
+        hint="give the folder of the earlier release that this one takes the place of; it is charged as a new one",
         value="DIR",
     ),
     "ledger": Doc(

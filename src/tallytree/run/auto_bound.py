@@ -122,14 +122,14 @@ def for_the_plan(arguments: A, name: str = "records") -> A:
 
     Args:
         arguments: what was given.
-        name: the argument with the records.
+        name: the argument with the records, in messages.
 
     Raises:
         ValueError: the records can be read once only, or the losses are to be composed as distributions.
     """
     if arguments.max_contributions != AUTO:
         return arguments
-    _refuse_what_is_read_once(getattr(arguments, name), name)
+    _refuse_what_is_read_once(arguments.private_table, name)
     budget = getattr(arguments, "budget", None)
     approximate = isinstance(budget, Budget) and budget.kind == "approximate"
     if arguments.accounting == "pld" and approximate:

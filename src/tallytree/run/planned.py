@@ -136,6 +136,8 @@ class Planned(ABC, Generic[T, M]):
     bound_is_chosen: bool = False
     sealed_text: str = field(default="", init=False)
 
+    releases: ClassVar[tuple[str, ...]]
+    """The statistics that this kind of plan releases."""
     measured_column: ClassVar[Literal["value", "values"]]
     """How the noisy measurements of a node are published: one number, or a list of them."""
 
@@ -396,15 +398,24 @@ class Planned(ABC, Generic[T, M]):
 
     def _is_as_sealed(self) -> bool:
         """Whether what the fields say now, and what was computed of them when it was sealed, is what was sealed."""
-        anew = replace(self)  # a copy, of which nothing is computed yet
-        return all(canonical(each.spec, each.statement) == self.sealed_text for each in (anew, self))
+        anew = self._anew()
+        same = all(canonical(each.spec, each.statement) == self.sealed_text for each in (anew, self))
+        return same and anew.plan_digest == self.plan_digest
+
+    def _anew(self) -> Self:
+        """A copy, of which, and of whose parts, nothing is computed yet."""
+        return replace(self)
 
     def check_plan(self) -> None:
         """Refuse a noise plan that is not about the other fields, for any contribution bound that can be chosen.
 
         Raises:
-            BudgetExceeded: it is about another release; or a bound would spend another amount.
+            BudgetExceeded: it is about another release, or about another bound than the largest that can be chosen; or
+                a bound would spend another amount.
         """
+        largest = self.candidates[-1:] if self.bound_is_chosen else [self.arguments.bound]
+        if self.statistic not in self.releases or largest != [self.arguments.bound]:
+            raise BudgetExceeded(CHANGED)
         check_noise_plan(self)
         for bound in self.candidates:
             candidate = self.with_bound(bound)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from tallytree.accounting import Asked, NoisePlan, plan_noise
 from tallytree.accounting.scales import next_float, representable
@@ -50,6 +50,7 @@ class PlannedContributions(Planned[FirstPhase, PeopleByRecords]):
     plan: NoisePlan
     bound: int | None
 
+    releases = ("contributions",)
     measured_column = "value"
 
     @property
@@ -71,6 +72,10 @@ class PlannedContributions(Planned[FirstPhase, PeopleByRecords]):
     def request(self) -> CountRecords | CountGroups | GroupRows | CountHouseholds:
         """See `Planned.request`: that of the release whose bound is to be chosen."""
         return self.chosen_for.request
+
+    def _anew(self) -> Self:
+        """See `Planned._anew`."""
+        return replace(self, chosen_for=replace(self.chosen_for))
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`: the arguments are those of the other release too."""

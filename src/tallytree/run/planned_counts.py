@@ -60,6 +60,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     tree: Hierarchy | Product
     argument: Literal["records", "trips"]
 
+    releases = ("counts", "flows")
     measured_column = "value"
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -165,6 +165,7 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
     persons: PlannedTables
     reason_of_split: str
 
+    releases = ("households",)
     measured_column = "value"
 
     @property
@@ -193,6 +194,10 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
             impossible=self.given.impossible,
             period=given.in_period,
         )
+
+    def _anew(self) -> Self:
+        """See `Planned._anew`."""
+        return replace(self, persons=replace(self.persons))
 
     def check_plan(self) -> None:
         """See `Planned.check_plan`: also that the tables of persons have their part of this plan.

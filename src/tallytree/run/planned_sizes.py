@@ -118,6 +118,7 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     listed: IntArray | None = None
     reason_of_split: str | None = None
 
+    releases = ("group_sizes",)
     measured_column = "values"
 
     @property

@@ -92,6 +92,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
     totals: PublicTotals | None
     totals_level: str | None
 
+    releases = ("tables",)
     measured_column = "value"
 
     @property

@@ -42,7 +42,7 @@ def check(
 ) -> None:
     """Show what SPEC.yaml would publish; spends nothing.
 
-    The spec and its public tables are checked. No private row is read.
+    The spec and its public tables are checked. No private row is read, and no ledger is written to.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.kinds.terms import AUTO

@@ -25,26 +25,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import combinations_with_replacement, pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from tallytree.solvers.tables.marginals import Detail, Marginal
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
-
-
-class AreaSums(Protocol):
-    """A tree of areas, as far as sums over children and copies to children tell."""
-
-    @property
-    def sizes(self) -> Sequence[int]:
-        """How many values a level has."""
-
-    def total(self, level: int, values: FloatArray) -> FloatArray:
-        """Σ over the children of each area of `level`, of values of the children."""
-
-    def copied(self, level: int, values: FloatArray) -> FloatArray:
-        """For every child of the areas of `level`, the value of its parent."""
 
 
 class Families:
@@ -92,6 +78,10 @@ class MeanTree:
         return values
 
 
+AreaTree: TypeAlias = Families | MeanTree
+"""A tree of areas, as far as sums over children and copies to children tell; `sizes` are the values of each level."""
+
+
 class Weights(NamedTuple):
     """The numbers of one component in the passes up and down, per level one for each area.
 
@@ -110,7 +100,7 @@ class Weights(NamedTuple):
     split: list[BoolArray]
 
 
-def component_weights(areas: AreaSums, weights: FloatArray, known: int | None = None) -> Weights:
+def component_weights(areas: AreaTree, weights: FloatArray, known: int | None = None) -> Weights:
     """The weights of one component: λ of each level, float64 (levels,); `known`: the last level that has it exactly."""
     depth = len(areas.sizes)
     exact = -1 if known is None else known
@@ -260,7 +250,7 @@ def _attribute_factor(levels: Sequence[IntArray], at: int, above: int, s: int, t
     return np.asarray(product(s, t) - product(s - 1, t) - product(s, t - 1) + product(s - 1, t - 1), dtype=np.float64)
 
 
-def upward_noise(areas: AreaSums, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
+def upward_noise(areas: AreaTree, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
     """The covariance of z in the two components of a term, per unit of its factor: per level float64 (areas,)."""
     depth = len(areas.sizes)
     found = [first.own[-1] * second.own[-1] * term.noise[-1]]
@@ -271,7 +261,7 @@ def upward_noise(areas: AreaSums, term: Term, first: Weights, second: Weights) -
     return found
 
 
-def estimate_noise(areas: AreaSums, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
+def estimate_noise(areas: AreaTree, term: Term, first: Weights, second: Weights) -> list[FloatArray]:
     """The covariance of x in the two components of a term, per unit of its factor: per level float64 (areas,).
 
     x_v is s_v z_v plus what comes from outside the tree below v, whose noise is independent of that of z_v. With

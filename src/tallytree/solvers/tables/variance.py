@@ -27,7 +27,7 @@ import numpy as np
 
 from tallytree.solvers.tables.marginals import Detail, Marginal
 from tallytree.solvers.tables.noise import (
-    AreaSums,
+    AreaTree,
     Families,
     MeanTree,
     Term,
@@ -116,7 +116,7 @@ def _check_lengths(levels: int, **lists: Sequence[object]) -> None:
 
 def _std_devs(
     detail: Detail,
-    areas: AreaSums,
+    areas: AreaTree,
     precisions: Sequence[Mapping[Marginal, float]],
     tables: Sequence[Table],
     known: int | None,

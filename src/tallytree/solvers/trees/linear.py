@@ -145,7 +145,7 @@ def _share(a: FloatArray | np.float64, total: FloatArray, above: FloatArray) -> 
     return a * ((total - a) / total) + (a / total) ** 2 * above
 
 
-class Estimates(NamedTuple):
+class TreeEstimates(NamedTuple):
     """Estimates, level by level.
 
     Attributes:
@@ -164,7 +164,7 @@ def combined_estimates(
     noisy: Sequence[npt.NDArray[np.number]],
     others: Sequence[IntArray],
     other_sums: Sequence[FloatArray],
-) -> Estimates:
+) -> TreeEstimates:
     """The least-squares estimate of every node of a tree; see the module's docstring.
 
     Args:
@@ -197,7 +197,7 @@ def combined_estimates(
         missing = (x[depth] - sums[depth]) / totals[depth]
         shifts.append(noise[depth + 1] * missing)
         x[depth + 1] = x[depth + 1] + upward[depth + 1] * np.repeat(missing, np.diff(first_child[depth]))
-    return Estimates(x, shifts)
+    return TreeEstimates(x, shifts)
 
 
 class InSums(NamedTuple):
