@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,20 @@ from tallytree.private.engines import Engine, Local, Spark
 def refuses(capfd: Any, caplog: Any) -> Callable[..., Any]:
     caplog.set_level(0)
     return lambda kind, *says, **options: refused(kind, *says, capfd=capfd, caplog=caplog, **options)
+
+
+@pytest.fixture(autouse=True)
+def withheld(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a refusal of Spark withholds is shown where a test fails: these records are nobody's. No log has it."""
+    if find_spec("pyspark") is None or find_spec("sqlglot") is None:
+        return
+    from tallytree.private.tabulate import spark_errors, spark_session
+
+    def shown(error: Exception, argument: str) -> BaseException:
+        request.node.add_report_section("call", "withheld by the refusal", str(error))
+        return spark_errors.refusal(error, argument)
+
+    monkeypatch.setattr(spark_session, "refusal", shown)
 
 
 SPARK = pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +65,6 @@ REQUESTS = {
     ),
     "rows": GroupRows(PLACE, "cars", "n", smallest=1, largest=3, on_unknown="drop"),
 }
-
-
-@pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a refusal withholds is logged, and shown where a test fails: these records are nobody's."""
-
-    from tallytree.private.tabulate import spark_errors, spark_session
-
-    def printing(error: Exception, argument: str) -> BaseException:
-        logging.getLogger("withheld").error("%s", error)
-        return spark_errors.refusal(error, argument)
-
-    monkeypatch.setattr(spark_session, "refusal", printing)
 
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
