@@ -6,7 +6,6 @@ Each is a record of the standard library's `logging`, of a logger below `tallytr
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import logging
@@ -17,6 +16,8 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import typer
+
+from tallytree.cli.shared_options import in_place_of
 
 KEYS = ("time", "level", "event", "stage", "seconds", "dataset", "run", "exit_code", "message")
 """The keys of a line of JSON; `docs/how-to/operations.md` explains them."""
@@ -162,20 +163,13 @@ def _as_json(record: logging.LogRecord, known: dict[str, str | None]) -> str:
 def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with `--log-format` and `--verbose`, which are chosen before it runs."""
 
-    @functools.wraps(command)
     def configured(*arguments: Any, log_format: str, verbose: bool, **options: Any) -> None:
         with written_as(log_format, verbose=verbose):
             command(*arguments, **options)
 
     keyword = inspect.Parameter.KEYWORD_ONLY
-    signature = inspect.signature(command, eval_str=True)
     added = [
         inspect.Parameter("log_format", keyword, default="text", annotation=LogFormat),
         inspect.Parameter("verbose", keyword, default=False, annotation=Verbose),
     ]
-    parameters = [*signature.parameters.values(), *added]
-    configured.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    configured.__annotations__ = {each.name: each.annotation for each in parameters}
-    # Typer would read the annotations of the command itself.
-    del configured.__wrapped__
-    return configured
+    return in_place_of(command, configured, added)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,23 +113,42 @@ def takes_options_of_a_run(*left_out: str) -> Callable[[Callable[..., None]], Ca
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        """The command with these options in place of the argument `options`."""
         names = [name for name in OF_A_RUN if name not in left_out]
 
         def with_options(*arguments: Any, **given: Any) -> None:
             options = {name: given.pop(name) for name in names}
             command(*arguments, options=options, **given)
 
-        signature = inspect.signature(command, eval_str=True)
-        own = [each for each in signature.parameters.values() if each.name != "options"]
         keyword = inspect.Parameter.KEYWORD_ONLY
         added = [inspect.Parameter(name, keyword, default=None, annotation=_option_of_a_run(name)) for name in names]
-        parameters = [*own, *added]
-        with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {each.name: each.annotation for each in parameters}
-        with_options.__doc__, with_options.__name__ = command.__doc__, command.__name__
-        return with_options
+        return in_place_of(command, with_options, added, without=("options",))
 
     return decorate
+
+
+def in_place_of(
+    command: Callable[..., None],
+    function: Callable[..., None],
+    added: Sequence[inspect.Parameter],
+    without: Collection[str] = (),
+) -> Callable[..., None]:
+    """The function that stands for a command, with the command's name, help text and parameters, as typer reads them.
+
+    Args:
+        command: the command.
+        function: calls it.
+        added: parameters that the function takes besides.
+        without: names of the command's parameters that the function gives it.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    parameters = [*(each for each in signature.parameters.values() if each.name not in without), *added]
+    functools.update_wrapper(function, command)
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    # Typer would read the annotations of the command itself.
+    del function.__wrapped__  # type: ignore[attr-defined]
+    return function
 
 
 def _option_of_a_run(name: str) -> Any:

@@ -211,17 +211,22 @@ def first_phase(planned: Planned[Any, Any], work: Workspace | None) -> FirstPhas
     """
     if work is None:
         true: CountsPeople = planned.tabulate()
-        return FirstPhase(_of_people(true), true.digest())
+        return FirstPhase(counted_people_of(true), true.digest())
     folder = work.private / "first"
     folder.mkdir(mode=0o700)
     try:
         true = planned.tabulate(replace(work, private=folder))
-        return FirstPhase(_of_people(true), true.digest())
+        return FirstPhase(counted_people_of(true), true.digest())
     finally:
         shutil.rmtree(folder)
 
 
-def _of_people(true: CountsPeople) -> TrueContributions:
+def counted_people_of(true: CountsPeople) -> TrueContributions:
+    """People by their number of records, among true statistics that have to have them.
+
+    Raises:
+        BudgetExceeded: the engine did not count them.
+    """
     if true.contributions is None:
         raise BudgetExceeded("contributions: the engine did not count people by their number of records")
     return true.contributions

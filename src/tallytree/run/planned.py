@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from tallytree.accounting import LevelPlan, NoisePlan, Plan, StabilityPlan
 from tallytree.accounting.scales import next_float, representable
@@ -138,8 +138,6 @@ class Planned(ABC, Generic[T, M]):
 
     releases: ClassVar[tuple[str, ...]]
     """The statistics that this kind of plan releases."""
-    measured_column: ClassVar[Literal["value", "values"]]
-    """How the noisy measurements of a node are published: one number, or a list of them."""
 
     # --- The functions of a kind ---
 
@@ -237,7 +235,8 @@ class Planned(ABC, Generic[T, M]):
         measured = made.measured
         if measured is None:
             taken = made.taken if self.arguments.keep_measurements else ()
-            measured = measurement_tables(self.tree, taken, self.measured_column)
+            by_size = kind_of(self.statistic).by_size
+            measured = measurement_tables(self.tree, taken, "values" if by_size else "value")
         if made.detail is not None:
             statement = {**statement, "notes": [*statement["notes"], DETAIL_NOTE]}
         return Release(statement, spec, made.tables, measured, self.public_tree, made.contributions, made.detail)

@@ -21,7 +21,7 @@ from tallytree.release.contributions_table import FILE
 from tallytree.release.level_tables import PlainTable, read_all
 from tallytree.release.statement import privacy_statement
 from tallytree.run.arguments import ContributionsArguments, CountsArguments
-from tallytree.run.auto_bound import FirstPhase, recommendation
+from tallytree.run.auto_bound import FirstPhase, counted_people_of, recommendation
 from tallytree.run.people import CountedPeople, MeasuredContributions, PublishedContributions, counted_noun
 from tallytree.run.plan_counts import plan_counts
 from tallytree.run.planned import LEAST, PLANNED_SOFTWARE, Planned, Reconciled, check_same
@@ -51,7 +51,6 @@ class PlannedContributions(Planned[FirstPhase, PeopleByRecords]):
     bound: int | None
 
     releases = ("contributions",)
-    measured_column = "value"
 
     @property
     def beside(self) -> Sequence[Statistic]:
@@ -119,10 +118,8 @@ class PlannedContributions(Planned[FirstPhase, PeopleByRecords]):
     def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> FirstPhase:
         """See `Planned.tabulate`."""
         people = people or self.counted_people
-        true = self.chosen_for.tabulate(None, people).contributions
-        if true is None:
-            raise BudgetExceeded("contributions: the engine did not count people by their number of records")
-        return FirstPhase(true, true.digest())
+        true = counted_people_of(self.chosen_for.tabulate(None, people))
+        return FirstPhase(true, true.digest())  # of the people alone: nothing else is measured
 
     def published_people(self, measured: MeasuredContributions) -> PublishedContributions:
         """See `Planned.published_people`; a bound that is chosen is the one that the release would choose."""

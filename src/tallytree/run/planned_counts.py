@@ -61,7 +61,6 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     argument: Literal["records", "trips"]
 
     releases = ("counts", "flows")
-    measured_column = "value"
 
     @property
     def keys(self) -> tuple[LeafKey, ...]:

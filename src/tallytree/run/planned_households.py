@@ -166,7 +166,6 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
     reason_of_split: str
 
     releases = ("households",)
-    measured_column = "value"
 
     @property
     def areas(self) -> Hierarchy:

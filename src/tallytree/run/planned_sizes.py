@@ -119,7 +119,6 @@ class PlannedSizes(Planned[TabulatedSizes, SizesMechanism]):
     reason_of_split: str | None = None
 
     releases = ("group_sizes",)
-    measured_column = "values"
 
     @property
     def beside(self) -> Sequence[Statistic]:

@@ -93,7 +93,6 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
     totals_level: str | None
 
     releases = ("tables",)
-    measured_column = "value"
 
     @property
     def layout(self) -> TableLayout:
