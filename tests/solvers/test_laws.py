@@ -47,6 +47,7 @@ def posterior(y, expected, s, weights, careful=None, stratum=None):
         np.zeros(POWERS, dtype=np.int64) if stratum is None else stratum,
         weights,
         weights if careful is None else np.atleast_2d(careful),
+        laws.ALONE,
         *found,
     )
     return found
@@ -135,13 +136,13 @@ def test_no_round_lowers_the_likelihood_with_its_prior(seed, log_expected, log_s
     like = likelihoods(y, expected, s)
     before = -np.inf
     for rounds in range(0, 40, 3):
-        weights = laws.law(y, expected, s, rounds)
+        weights = laws.law(y, expected, s, laws.ALONE, rounds)
         assert weights.sum() == pytest.approx(1)
         assert (weights > 0).all()
         now = np.log(like @ weights).sum() + laws.PRIOR * (BEGIN * np.log(weights)).sum()
         assert now >= before - 1e-6 * n
         before = now
-    np.testing.assert_array_equal(laws.law(y, expected, s, 0), BEGIN)
+    np.testing.assert_array_equal(laws.law(y, expected, s, laws.ALONE, 0), BEGIN)
 
 
 def fitted_variance(seed, claimed):
@@ -150,7 +151,7 @@ def fitted_variance(seed, claimed):
     n, s = 20_000, 20.0
     expected = np.full(n, 100.0)
     y = rng.poisson(expected * rng.gamma(4, 1 / 4, n)) + rng.normal(0, s, n)
-    weights = laws.law(y, expected, np.full(n, claimed), 300)[:-1]
+    weights = laws.law(y, expected, np.full(n, claimed), laws.ALONE, 300)[:-1]
     weights = weights / weights.sum()
     mean = (weights * GRID).sum()
     return mean, (weights * ((GRID - mean) ** 2 + (WIDTH * GRID) ** 2)).sum()
@@ -212,7 +213,7 @@ def test_a_guarded_law_limits_the_error_at_every_ratio(seed, log_expected, log_s
     rng = RNG(seed)
     weights = rng.dirichlet(np.full(len(GRID) + 1, rng.choice([0.02, 0.5]))) * 0.7 + 0.3 * BEGIN
     m, s = 10**log_expected, 10**log_s
-    found = laws.guarded(weights, m, s)
+    found = laws.guarded(weights, m, s, laws.ALONE)
     assert found.sum() == pytest.approx(1)
     added = 1 - (found / weights).min()
     assert laws.LEAST_OUTLIER * 0.99 < added < laws.MOST_GUARDED + 1e-9
@@ -231,7 +232,7 @@ def test_a_guard_lets_a_unique_cell_be():
     weights = np.full(len(GRID) + 1, 1e-9)
     weights[np.argmin(np.abs(GRID - 1))] = 1.0
     weights /= weights.sum()
-    careful = laws.guarded(weights, 10.0, 12.0)
+    careful = laws.guarded(weights, 10.0, 12.0, laws.ALONE)
     rng = RNG(3)
     y = 250.0 + rng.normal(0, 12, (1, 4000))
     mean, _, _ = posterior(y, np.full_like(y, 1.0), [12.0], weights, careful)

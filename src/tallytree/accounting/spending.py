@@ -130,6 +130,7 @@ class Posting:
         revises: the id of the earlier release that it takes the place of; None of one that revises none.
         parts: public digests of parts of the plan, by what they are called: "the spec" and others. They only say which
             part of another plan differs; None where they are not known.
+        prior: the digest of its prior, "prior", and the id of the release that this is, "release"; None without one.
     """
 
     dataset: str
@@ -145,6 +146,7 @@ class Posting:
     period: Period | None = None
     revises: str | None = None
     parts: Mapping[str, str] | None = field(default=None, hash=False)
+    prior: Mapping[str, str] | None = field(default=None, hash=False)
 
     @property
     def protects_all_records(self) -> bool:

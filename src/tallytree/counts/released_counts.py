@@ -202,7 +202,7 @@ def typical_error(tree: Tree, depth: int, level: ReleasedCounts, above: Released
         if laws is not None:
             mean, variance, held = (np.empty_like(expected) for _ in range(3))
             posteriors(
-                z[:, None], expected, s, laws.stratum, laws.weights, laws.guarded, mean, variance, held
+                z[:, None], expected, s, laws.stratum, laws.weights, laws.guarded, laws.parts, mean, variance, held
             )  # fmt: skip
             pooled = 1 - variance[:, 0] / np.where(s > 0, squares, np.inf)
             squares = variance[:, 0] * laws.part + np.clip(pooled, 0, 1) * shared

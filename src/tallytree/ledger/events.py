@@ -139,6 +139,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         "period": _may(_period),
         "revises": _may(_hex),
         "parts": _may(_digests),
+        "prior": _may(_digests),
         "inputs": _may(_hex),
     },
     "inputs": {"at": _must(_time), "number": _must(_count), "inputs": _must(_hex)},
@@ -146,7 +147,7 @@ FACTS: dict[str, dict[str, Fact]] = {
 }
 """Of every kind of event, its facts and what each of them may be."""
 
-LATER = frozenset({"period", "window", "revises", "parts", "inputs"})
+LATER = frozenset({"period", "window", "revises", "parts", "prior", "inputs"})
 """Facts that are written only where they are known."""
 
 
@@ -185,6 +186,7 @@ def release_text(
         period=None if posting.period is None else str(posting.period),
         revises=posting.revises,
         parts=None if posting.parts is None else dict(posting.parts),
+        prior=None if posting.prior is None else dict(posting.prior),
         inputs=inputs,
     )
 
@@ -286,6 +288,7 @@ def read_entry(
         period=period_of(facts),
         revises=facts["revises"],
         parts=facts["parts"],
+        prior=facts["prior"],
         number=facts["number"],
         recorded_at=facts["at"],
         state="finished" if finished else "started",

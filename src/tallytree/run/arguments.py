@@ -16,7 +16,7 @@ from tallytree.budget import Budget, exact
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.terms import AUTO, Doc, Invariants, RecordsOfAPerson
 from tallytree.product import Product
-from tallytree.run.options import CountsOptions, PersonOptions, RecordOptions, SharedArguments
+from tallytree.run.options import CountsOptions, PersonOptions, PriorOptions, RecordOptions, SharedArguments
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.support.validate import column, flag, integer, safe_text, text
 from tallytree.tables import TablesMechanism
@@ -130,7 +130,7 @@ class FlowsArguments(CountsOptions, RecordOptions):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TablesArguments(RecordOptions):
+class TablesArguments(PriorOptions):
     """The arguments of `tallytree.release_tables`."""
 
     records: Annotated[TableArgument, PRIVATE_TABLE]

@@ -22,6 +22,7 @@ from tallytree.kinds.mechanism import PROMISES, Mechanism, Promise
 from tallytree.kinds.registry import kind_of
 from tallytree.release.statement import BROKEN
 from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
+from tallytree.solvers.tables.variance import Table
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.tables import FittedTables, PublicTotals, TableLayout, TablesMechanism
 
@@ -59,10 +60,12 @@ def tables_by(
     measured: Mapping[str, Statistic],
     totals: PublicTotals | None,
     measurer: Measures,
+    prior: Mapping[Table, FloatArray] | None = None,
 ) -> FittedTables:
-    """See `counts_by`."""
+    """See `counts_by`; only the library's own take a prior."""
     if not is_foreign(mechanism):
-        return mechanism.reconcile(layout, measured, totals, measurer)
+        more = {} if prior is None else {"prior": prior}
+        return mechanism.reconcile(layout, measured, totals, measurer, **more)
     with _going_on(mechanism):
         made = mechanism.reconcile(layout, measured, totals, NoisyAnswers(measurer))
     return checked_tables(layout, made)

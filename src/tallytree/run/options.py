@@ -343,6 +343,39 @@ class RecordOptions(PersonOptions):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PriorOptions(RecordOptions):
+    """The options about an earlier table that the numbers are expected to resemble."""
+
+    prior: Annotated[
+        Any,
+        "table",
+        Doc(
+            "an earlier release (an object, or its folder), or a public table with columns of the hierarchies and "
+            "`count`, which the numbers are expected to resemble: last month's, the last census, a register. How far "
+            "they do is learned from the noisy numbers. It costs no budget and changes nothing of what is measured.",
+            hint="the folder of an earlier release, or a public table, that the numbers are expected to resemble",
+        ),
+    ] = None
+    prior_is_public: Annotated[
+        bool,
+        Doc(
+            "of a `prior` that is a table: that it is public. What was made of private records without protection must "
+            "not be given. The statement repeats it.",
+            hint="true if the prior is a public table, not a release",
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            TypeError: a value of the wrong kind.
+        """
+        super().__post_init__()
+        flag(self.prior_is_public, "prior_is_public")
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CountsOptions(SharedArguments):
     """The options that counts and flows share."""
 

@@ -23,6 +23,7 @@ from tallytree.run.people import shares_beside
 from tallytree.run.plan_counts import check_person
 from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
 from tallytree.run.planning import account, chosen_engine, noise_plan, std_dev_alone, warn_beyond_machine
+from tallytree.run.prior import prior_of_tables
 from tallytree.run.workspace import require_fits
 from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.locate import locate
@@ -59,6 +60,11 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     split = _by_name(product, arguments.budget_split, "budget_split")
     asked = dataclasses.replace(arguments, budget_split="even" if split is None else split)
     layout, share = _chosen(asked, published, exact_above, totals_depth)
+    prior = prior_of_tables(asked, layout)
+    if prior is not None and not mechanism.takes_prior:
+        raise ValueError(
+            f"prior: {mechanism!r} takes none; leave it out, or take tallytree.tables.LeastSquares() with its defaults"
+        )
     require_fits(
         asked.memory, _bytes_at_once(layout), "all cells of tables are worked on at once; give more, or coarser tables"
     )
@@ -88,6 +94,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         account=account(asked, "tables", mechanism, plan),
         totals=None if totals_depth is None else _public_totals(totals, layout, totals_depth, engine),
         totals_level=None if totals_depth is None else product.attributes[0].columns[totals_depth - 1],
+        prior=prior,
     )
     largest = max(layout.levels, key=lambda name: layout.size(layout.levels.index(name)))
     warn_beyond_machine(planned.expected_bytes, f"the table {largest!r} takes most of it; give coarser tables")

@@ -39,6 +39,8 @@ from tallytree.release.statement import described_statement
 from tallytree.run.options import SharedArguments
 from tallytree.run.people import CountedPeople, MeasuredContributions, PublishedContributions, beside_the_levels
 from tallytree.run.planning import posting
+from tallytree.run.prior import NOTE as PRIOR_NOTE
+from tallytree.run.prior import Prior
 from tallytree.run.release_keys import plan_digest
 from tallytree.run.workspace import Workspace
 from tallytree.support.markup import html_table
@@ -120,6 +122,7 @@ class Planned(ABC, Generic[T, M]):
         engine: where records are tabulated.
         account: the release's place in a ledger; None without one.
         bound_is_chosen: whether the contribution bound is chosen when the release is made; see `auto_bound`.
+        prior: what the numbers are expected to resemble; None without it.
         sealed_text: the canonical text of `spec` and `statement` when planning sealed it; empty before that.
     """
 
@@ -134,6 +137,7 @@ class Planned(ABC, Generic[T, M]):
     engine: Engine
     account: Account | None
     bound_is_chosen: bool = False
+    prior: Prior | None = None
     sealed_text: str = field(default="", init=False)
 
     releases: ClassVar[tuple[str, ...]]
@@ -256,13 +260,21 @@ class Planned(ABC, Generic[T, M]):
     @cached_property
     def spec(self) -> dict[str, Any]:
         """What was asked for, JSON-able, without the names of tables."""
-        return self.own_spec() | ({"max_contributions": AUTO} if self.bound_is_chosen else {})
+        chosen = {"max_contributions": AUTO} if self.bound_is_chosen else {}
+        return self.own_spec() | chosen | self._prior_facts
 
     @cached_property
     def statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
-        own = self.own_statement()
+        own = self.own_statement() | self._prior_facts
+        if self.prior is not None:
+            own["notes"] = [*own["notes"], PRIOR_NOTE]
         return self._whatever_bound_is_chosen(own) if self.bound_is_chosen else own
+
+    @property
+    def _prior_facts(self) -> dict[str, Any]:
+        """What the spec and the statement say of the prior; nothing without one."""
+        return {} if self.prior is None else {"prior": self.prior.facts}
 
     def risk(self) -> dict[str, Any]:
         """The entry `risk` of the statement; none where the noise is drawn from a seed, and nothing is protected."""
@@ -289,18 +301,19 @@ class Planned(ABC, Generic[T, M]):
         """The entry that this release has in a ledger, made of its own fields."""
         return posting(
             self.arguments, self.statistic, self.mechanism, self.plan, unit=self.unit, plan_digest=self.plan_digest,
-            parts=self._parts,
+            parts=self._parts, prior=None if self.prior is None else self.prior.recorded,
         )  # fmt: skip
 
     @cached_property
     def _parts(self) -> Mapping[str, str]:
         """See `Posting.parts`."""
-        spec = {key: given for key, given in self.spec.items() if key != "tree"}
-        statement = {**self.statement, "software": None}
+        spec = {key: given for key, given in self.spec.items() if key not in ("tree", "prior")}
+        statement = {**self.statement, "software": None, "prior": None}
         statement["levels"] = [{**level, "nodes": None} for level in self.statement.get("levels", ())]
         return {
             "the spec": _sha256(canonical(spec, statement)),
             "the public hierarchy": plan_digest("", self.public_tree),
+            "the prior": _sha256(json.dumps(self._prior_facts, sort_keys=True)),
             "the version of the software": _sha256(json.dumps(self.statement["software"], sort_keys=True)),
         }
 

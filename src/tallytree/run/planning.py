@@ -156,6 +156,7 @@ def posting(
     unit: Unit,
     plan_digest: str | None = None,
     parts: Mapping[str, str] | None = None,
+    prior: Mapping[str, str] | None = None,
 ) -> Posting:
     """The entry of a release in a ledger; see `account`."""
     return Posting(
@@ -172,6 +173,7 @@ def posting(
         period=arguments.days,
         revises=None if arguments.revised is None else arguments.revised.release_id,
         parts=parts,
+        prior=prior,
     )
 
 

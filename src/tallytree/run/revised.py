@@ -104,12 +104,27 @@ class Revised:
                 "give that dataset and its ledger"
             )
         if dataset is not None and account is not None:
-            known = (entry.release_id for entry in account.ledger.entries(dataset))
-            if self.release_id not in known:
-                raise ValueError(
-                    f"revises: the ledger {account.ledger.path.name!r} does not have the release in {name}, so the two "
-                    "would not be added up; give the ledger that it was recorded in"
-                )
+            refuse_unrecorded(self.release, account, "revises", f"the release in {name}")
+
+
+def refuse_unrecorded(release: Release, account: Account, argument: str, what: str) -> None:
+    """Refuse an earlier release of the same data set that the ledger does not have.
+
+    Args:
+        release: the earlier one.
+        account: the place of the release that is made, in the ledger.
+        argument: the argument that names the earlier one.
+        what: what messages call it.
+
+    Raises:
+        ValueError: the two would not be added up.
+    """
+    known = (entry.release_id for entry in account.ledger.entries(account.posting.dataset))
+    if release.statement["release"]["id"] not in known:
+        raise ValueError(
+            f"{argument}: the ledger {account.ledger.path.name!r} does not have {what}, so the two would not be added "
+            "up; give the ledger that it was recorded in"
+        )
 
 
 def _period(days: object) -> str:

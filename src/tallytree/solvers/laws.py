@@ -7,6 +7,8 @@ of two. It is a mixture of
 * x ≈ r·M for each r of a grid, 0 and `LEAST_RATIO` … `MOST_RATIO` in equal steps of the logarithm. Each has the
   variance r·M + (WIDTH·r·M)²: that of a count, and the width of a step, so that nothing lies between the steps.
 * an outlier, which has nothing to do with M: any size is as probable as any other on a logarithmic scale.
+* where M follows from an earlier table (`WITH_PRIOR`), x ≈ M with each deviation of a second grid, `NEAR`, in units of
+  s: a cell may have changed by less than the noise, or than the step of the first grid, tells.
 
 Its weights are those of maximum likelihood (nonparametric empirical Bayes: Robbins 1956, Kiefer and Wolfowitz 1956) by
 EM. Nothing but noisy numbers goes in. Where all cells are as expected, the law is narrow and pools them; where they are
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +37,43 @@ BEGIN[0] += 0.1
 """Where EM begins, the law of r is about exponential: noise that says nothing of the law leaves it there."""
 PRIOR = 1.0
 """How many cells the beginning counts as, beside those that a law is learned from."""
+
+
+class Parts(NamedTuple):
+    """The parts of a law but the outlier: x is about r·M, with the variance own·r·M + (width·r·M)² + (near·s)².
+
+    Attributes:
+        ratio: float64 (parts,), r.
+        own: (parts,), 1 for the variance of a count.
+        width: (parts,).
+        near: (parts,).
+        begin: (parts + 1,), the weights where EM begins, last that of an outlier.
+        steps: the sizes beside those of all ratios that are guarded: M and so many s; (0,) for none.
+    """
+
+    ratio: FloatArray
+    own: FloatArray
+    width: FloatArray
+    near: FloatArray
+    begin: FloatArray
+    steps: FloatArray
+
+
+ALONE = Parts(GRID, np.ones(len(GRID)), np.full(len(GRID), WIDTH), np.zeros(len(GRID)), BEGIN, np.zeros(0))
+NEAR = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
+_BEGIN_NEAR = 0.5
+"""Where EM begins, this part of a law is near M."""
+WITH_PRIOR = Parts(
+    np.append(GRID, np.ones(len(NEAR))),
+    np.append(ALONE.own, np.zeros(len(NEAR))),
+    np.append(ALONE.width, np.zeros(len(NEAR))),
+    np.append(ALONE.near, NEAR),
+    np.concatenate(
+        [(1 - _BEGIN_NEAR) * BEGIN[:-1], np.full(len(NEAR), _BEGIN_NEAR / len(NEAR)), (1 - _BEGIN_NEAR) * BEGIN[-1:]]
+    ),
+    np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0]),
+)
+"""Of an M that follows from an earlier table."""
 LOG_RANGE = 20.0
 """The logarithm of the range of an outlier's size."""
 LEAST_OUTLIER = 0.001
@@ -61,24 +100,27 @@ class Laws:
 
     Attributes:
         stratum: int64 (powers,), the stratum of each power of two.
-        weights: float64 (strata, ratios + 1), of each ratio of the grid; last of an outlier. Each row adds up to 1.
+        weights: float64 (strata, parts + 1), of each part; last of an outlier. Each row adds up to 1.
         guarded: the same, where rare sizes count as more than they are.
         part: how large the variances of the posteriors are found to be, beside what they say.
+        parts: what the weights are of.
     """
 
     stratum: IntArray
     weights: FloatArray
     guarded: FloatArray
     part: float
+    parts: Parts
 
 
-def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) -> Laws | None:
+def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray, parts: Parts = ALONE) -> Laws | None:
     """The laws of the cells of a table.
 
     Args:
         y: float64 (areas, cells), the estimates.
         expected: float64 (areas, cells), M; 0 where a cell is known to be 0. Such cells are left out.
         deviations: float64 (areas,), s of the cells of each area; areas with 0 are left out.
+        parts: what laws consist of.
 
     Returns:
         None where there are fewer than `LEAST_CELLS` cells.
@@ -99,15 +141,15 @@ def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray) ->
     begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
     of_sample = np.empty((3, int(begin[-1])))
     sample(y, expected, deviations, power, stratum, steps, begin, of_sample)
-    weights, careful = (np.empty((number + 1, len(GRID) + 1)) for _ in range(2))
+    weights, careful = (np.empty((number + 1, len(parts.begin))) for _ in range(2))
     for i in range(number + 1):
         own = of_sample[:, begin[i] : begin[i + 1]]
-        weights[i] = law(own[0], own[1], own[2], ROUNDS)
-        careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])))
-    return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights))
+        weights[i] = law(own[0], own[1], own[2], parts, ROUNDS)
+        careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])), parts)
+    return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights, parts), parts)
 
 
-def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights: FloatArray) -> float:
+def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights: FloatArray, parts: Parts) -> float:
     """How large posterior variances are beside what they say, by Stein's unbiased estimate of the risk.
 
     The posterior mean e has the slope v/s² in y, so (y − e)² − s² + 2v has the mean of (e − x)². Its standard deviation
@@ -119,7 +161,16 @@ def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights
         mean, variance, held = (np.empty(y.shape) for _ in range(3))
         of_power = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
         posteriors(
-            y, np.ascontiguousarray(expected), s[:, 0].copy(), of_power, own[None], own[None], mean, variance, held
+            y,
+            np.ascontiguousarray(expected),
+            s[:, 0].copy(),
+            of_power,
+            own[None],
+            own[None],
+            parts,
+            mean,
+            variance,
+            held,
         )
         risk += total[i] * float(((y - mean + held) ** 2 - s**2 + 2 * variance).mean())
         said += total[i] * float(variance.mean())
@@ -188,17 +239,32 @@ def _outlying(y: float, s: float) -> float:
     return 2.5066282746310002 * 0.5 * math.erfc(-y / s * 0.7071067811865476) / (LOG_RANGE * max(y, s))
 
 
+@inlined
+def _own_variance(parts: Parts, k: int, mean: float, s: float) -> float:
+    """The variance of x by a part of a law, about its mean r·M."""
+    found: float = parts.own[k] * mean + (parts.width[k] * mean) ** 2 + (parts.near[k] * s) ** 2
+    return found
+
+
+@inlined
+def _likelihoods(y: float, expected: float, s: float, parts: Parts, like: FloatArray) -> None:
+    """Write the density of y by each part of a law, (parts + 1,), last by an outlier; up to 1/√(2π)."""
+    last = len(parts.ratio)
+    for k in range(last):
+        mean = parts.ratio[k] * expected
+        of_y = s**2 + parts.own[k] * mean + (parts.width[k] * mean) ** 2 + (parts.near[k] * s) ** 2
+        like[k] = _near_ratio(y, mean, of_y)
+    like[last] = _outlying(y, s)
+
+
 @kernel
-def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, rounds: int) -> FloatArray:
-    """The weights of largest likelihood, float64 (ratios + 1,), of cells y, M, s, each float64 (n,)."""
-    parts = len(GRID) + 1
-    weights = BEGIN.copy()
+def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, of: Parts, rounds: int) -> FloatArray:
+    """The weights of largest likelihood, float64 (parts + 1,), of cells y, M, s, each float64 (n,)."""
+    parts = len(of.begin)
+    weights = of.begin.copy()
     like = np.empty((len(y), parts))
     for i in range(len(y)):
-        for k in range(parts - 1):
-            mean = GRID[k] * expected[i]
-            like[i, k] = _near_ratio(y[i], mean, deviations[i] ** 2 + mean + (WIDTH * mean) ** 2)
-        like[i, parts - 1] = _outlying(y[i], deviations[i])
+        _likelihoods(y[i], expected[i], deviations[i], of, like[i])
     share = np.empty(parts)
     for _ in range(rounds):
         share[:] = 0.0
@@ -214,37 +280,82 @@ def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, rounds: int
         if known == 0.0:
             break
         for k in range(parts):
-            weights[k] = (share[k] + PRIOR * BEGIN[k]) / (known + PRIOR)
+            weights[k] = (share[k] + PRIOR * of.begin[k]) / (known + PRIOR)
     return weights
 
 
 @kernel
-def guarded(weights: FloatArray, expected: float, deviation: float) -> FloatArray:
-    """A law in which rare sizes count as more than they are, so that none of them errs by too much: (ratios + 1,).
+def evidence(
+    y: FloatArray,
+    expected: FloatArray,
+    deviations: FloatArray,
+    stratum: IntArray,
+    weights: FloatArray,
+    parts: Parts,
+    step: int,
+) -> float:
+    """The logarithm of the probability of every step-th estimate by its law, their sum, up to a constant.
 
     Args:
-        weights: (ratios + 1,) the law.
+        y: (areas, cells).
+        expected: (areas, cells), M. Cells with 0, which are the same in all that is compared, are left out.
+        deviations: (areas,), s.
+        stratum: of each power of two.
+        weights: (strata, parts + 1).
+        parts: of the laws.
+        step: which cells are looked at, counted over all areas.
+    """
+    like = np.empty(len(parts.begin))
+    found, seen = 0.0, -1
+    for c in range(len(y)):
+        for g in range(y.shape[1]):
+            if expected[c, g] <= 0.0 or deviations[c] <= 0.0:
+                continue
+            seen += 1
+            if seen % step:
+                continue
+            _likelihoods(y[c, g], expected[c, g], deviations[c], parts, like)
+            own, whole = weights[stratum[_power(expected[c, g])]], 1e-300
+            for k in range(len(like)):
+                whole += own[k] * like[k]
+            found += math.log(whole)
+    return found
+
+
+@kernel
+def guarded(weights: FloatArray, expected: float, deviation: float, of: Parts) -> FloatArray:
+    """A law in which rare sizes count as more than they are, so that none of them errs by too much: (parts + 1,).
+
+    Args:
+        weights: (parts + 1,) the law.
         expected: M of a cell in the middle of the stratum.
         deviation: its s.
+        of: the parts of the law.
     """
-    parts, s = len(weights), deviation
+    parts, s, ratios = len(weights), deviation, len(GRID)
     added, found = np.zeros(parts), weights * (1.0 - LEAST_OUTLIER)
     added[parts - 1] = LEAST_OUTLIER
     found[parts - 1] += LEAST_OUTLIER
-    like = np.empty((parts - 1, len(NODES), parts))
-    mean = np.empty((parts - 1, len(NODES), parts))
-    for k in range(parts - 1):
+    sizes, nearest = np.empty(ratios + len(of.steps)), np.empty(ratios + len(of.steps), dtype=np.int64)
+    for k in range(len(sizes)):
+        sizes[k], nearest[k] = GRID[min(k, ratios - 1)] * expected, k
+        if k >= ratios:  # a size near M counts as more by the part whose ratio is nearest
+            sizes[k] = max(expected + of.steps[k - ratios] * s, 0.0)
+            nearest[k] = np.argmin(np.abs(GRID * expected - sizes[k]))
+    like = np.empty((len(sizes), len(NODES), parts))
+    mean = np.empty((len(sizes), len(NODES), parts))
+    for k in range(len(sizes)):
         for i in range(len(NODES)):
-            z = GRID[k] * expected + s * NODES[i]
+            z = sizes[k] + s * NODES[i]
             for j in range(parts - 1):
-                middle = GRID[j] * expected
-                own = middle + (WIDTH * middle) ** 2
+                middle = of.ratio[j] * expected
+                own = _own_variance(of, j, middle, s)
                 like[k, i, j] = _near_ratio(z, middle, s * s + own)
                 mean[k, i, j] = middle + own / (s * s + own) * (z - middle)
             like[k, i, parts - 1], mean[k, i, parts - 1] = _outlying(z, s), max(z, 0.0)
     for _ in range(GUARDING):
         done = True
-        for k in range(parts - 1):
+        for k in range(len(sizes)):
             risk = 0.0
             for i in range(len(NODES)):
                 whole, first = 1e-300, 0.0
@@ -252,9 +363,9 @@ def guarded(weights: FloatArray, expected: float, deviation: float) -> FloatArra
                     weight = found[j] * like[k, i, j]
                     whole += weight
                     first += weight * mean[k, i, j]
-                risk += NODE_WEIGHTS[i] / 2.5066282746310002 * (first / whole - GRID[k] * expected) ** 2
+                risk += NODE_WEIGHTS[i] / 2.5066282746310002 * (first / whole - sizes[k]) ** 2
             if risk > GUARDED * s * s:
-                added[k] = max(added[k] * 1.5, 1e-4)
+                added[nearest[k]] = max(added[nearest[k]] * 1.5, 1e-4)
                 done = False
         whole = added.sum()
         if whole > MOST_GUARDED:
@@ -275,6 +386,7 @@ def posteriors(
     stratum: IntArray,
     weights: FloatArray,
     careful: FloatArray,
+    of: Parts,
     mean: FloatArray,
     variance: FloatArray,
     held: FloatArray,
@@ -286,14 +398,15 @@ def posteriors(
         expected: (areas, cells), M.
         deviations: (areas,), s.
         stratum: of each power of two.
-        weights: (strata, ratios + 1).
-        careful: (strata, ratios + 1), guarded.
+        weights: (strata, parts + 1).
+        careful: (strata, parts + 1), guarded.
+        of: the parts of the laws.
         mean: (areas, cells), written: what is expected by the guarded law, no further from y than `MOST_MOVED` standard
             deviations, but ≥ 0.
         variance: (areas, cells), written. Both are 0 where M is 0; where s is 0, the mean is y.
         held: (areas, cells), written: by how much that is more than what is expected by the law.
     """
-    parts = len(GRID) + 1
+    parts = len(of.begin)
     for c in range(len(y)):
         s = deviations[c]
         for g in range(y.shape[1]):
@@ -308,8 +421,8 @@ def posteriors(
                 if careful[k, j] < NEGLIGIBLE:
                     continue
                 if j < parts - 1:  # x is counted from z: squares of large numbers would leave no digits for variances
-                    middle = GRID[j] * m
-                    own = middle + (WIDTH * middle) ** 2
+                    middle = of.ratio[j] * m
+                    own = _own_variance(of, j, middle, s)
                     of_y = s * s + own
                     like = _near_ratio(z, middle, of_y)
                     step, square = (middle - z) * (s * s / of_y), own * s * s / of_y

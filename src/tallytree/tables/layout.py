@@ -20,7 +20,7 @@ import pyarrow as pa
 from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded
 from tallytree.product import Attribute, Product, crossed_paths
 from tallytree.solvers.tables.marginals import Detail, Marginal
-from tallytree.support.arrays import BoolArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.validate import safe_text
 from tallytree.trees.impossible import MAX_COMBINATIONS
 
@@ -345,6 +345,31 @@ class TableLayout:
             return None
         area, *others = (side.level(at) for side, at in zip(self._sides, table.refined, strict=True))
         return area, tuple(others)
+
+    def summed_at(
+        self, refined: Sequence[int], nodes: Sequence[IntArray], counts: IntArray
+    ) -> tuple[int, Marginal, FloatArray]:
+        """What a table has at the finest levels that this layout has too: a level of the areas, a marginal, and cells.
+
+        Args:
+            refined: per hierarchy, how many of its columns the table has.
+            nodes: for every hierarchy of which it has any, the node of each row.
+            counts: the number of each row.
+
+        Returns:
+            The cells are float64 (areas, cells of the marginal).
+        """
+        rows, place = np.zeros(len(counts), dtype=np.int64), []
+        given = iter(nodes)
+        for side, fine in zip(self._sides, refined, strict=True):
+            level = max(at for at, coarse in enumerate(side.refined) if coarse <= fine)
+            place.append(level)
+            rows *= side.sizes[level]
+            if fine:
+                rows += _ancestors(side.attribute, fine, side.refined[level])[next(given)]
+        area, marginal = place[0], tuple(place[1:])
+        shape = self.areas_per_level[area], self.detail.size(marginal)
+        return area, marginal, np.bincount(rows, counts, shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
     def width(self, depth: int) -> int:
         """How many cells a table has in an area."""

@@ -11,8 +11,9 @@ import numpy as np
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
+from tallytree.solvers.tables.variance import Table
 from tallytree.support import stages
-from tallytree.support.arrays import IntArray
+from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.validate import choice
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
@@ -50,14 +51,20 @@ class LeastSquares(TablesMechanism):
         """
         choice(self.pooling, "pooling", ("areas", "none"))
 
+    @property
+    def takes_prior(self) -> bool:
+        """See `TablesMechanism`: where cells learn from others."""
+        return self.pooling == "areas"
+
     def reconcile(
         self,
         layout: Layout,
         measured: Mapping[str, Statistic],
         totals: PublicTotals | None,
         measurer: Measures,
+        prior: Mapping[Table, FloatArray] | None = None,
     ) -> FittedTables:
-        """See `TablesMechanism.reconcile`."""
+        """See `TablesMechanism.reconcile`, and of `prior` `solvers.tables.fit`."""
         taken: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
@@ -75,6 +82,7 @@ class LeastSquares(TablesMechanism):
             wanted=wanted,
             impossible=layout.impossible,
             pooled=self.pooling == "areas",
+            prior=prior,
             progress=stages.step,
         )
         std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)

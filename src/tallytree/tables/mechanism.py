@@ -91,6 +91,11 @@ class TablesMechanism(Mechanism):
 
     package: ClassVar[str] = "tallytree.tables"
 
+    @property
+    def takes_prior(self) -> bool:
+        """Whether `reconcile` has an argument `prior`: float64 (areas, cells) by level of the areas and marginal."""
+        return False
+
     @abstractmethod
     def reconcile(
         self,

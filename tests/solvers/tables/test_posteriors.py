@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tallytree.solvers.laws import BEGIN, GRID, LOG_RANGE, POWERS, PRIOR, WIDTH, law, learned_laws, posteriors
+from tallytree.solvers.laws import ALONE, BEGIN, GRID, LOG_RANGE, POWERS, PRIOR, WIDTH, law, learned_laws, posteriors
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
@@ -18,7 +18,7 @@ def of_cells(y, expected, deviations, weights):
     """Mean and variance of cells (areas, cells) by one law, without guards."""
     found = [np.empty(y.shape) for _ in range(3)]
     no_strata = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
-    posteriors(y, expected, deviations, no_strata, weights[None], weights[None], *found)
+    posteriors(y, expected, deviations, no_strata, weights[None], weights[None], ALONE, *found)
     return found
 
 
@@ -136,7 +136,7 @@ def test_a_law_is_what_expectation_maximisation_by_brute_force_finds():
         share = weights * like
         share /= share.sum(axis=1, keepdims=True)
         weights = (share.sum(axis=0) + PRIOR * BEGIN) / (300 + PRIOR)
-    assert law(y, expected, s, 30) == pytest.approx(weights, rel=1e-6, abs=1e-12)
+    assert law(y, expected, s, ALONE, 30) == pytest.approx(weights, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["as expected", "at 0 or 200"])

@@ -363,6 +363,7 @@ def nonnegative_families(
     estimates: FloatArray,
     variances: FloatArray,
     parents: FloatArray,
+    has_parent: bool,
     zero: BoolArray,
     deviation: FloatArray,
 ) -> int:
@@ -377,6 +378,7 @@ def nonnegative_families(
         estimates: (children, n).
         variances: (children, n).
         parents: (areas, P).
+        has_parent: whether there are parents.
         zero: (P,).
         deviation: (2, K).
     """
@@ -384,6 +386,6 @@ def nonnegative_families(
     for i in range(len(parents)):
         own = slice(families[i], families[i + 1])
         missed += not nonnegative_table(
-            lattice, sums, k, tables[own], estimates[own], variances[own], parents[i], True, zero, deviation
+            lattice, sums, k, tables[own], estimates[own], variances[own], parents[i], has_parent, zero, deviation
         )
     return missed

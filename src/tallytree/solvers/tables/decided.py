@@ -7,13 +7,13 @@ its variance. The nearest non-negative table with the sums that are decided is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tallytree.solvers.laws import MOST_MOVED, learned_laws, posteriors
-from tallytree.solvers.tables.coarse import CoarseSums, nonnegative_families, nonnegative_table, wanted_sums
+from tallytree.solvers.laws import ALONE, MOST_MOVED, learned_laws, posteriors
+from tallytree.solvers.tables.coarse import CoarseSums, nonnegative_families, wanted_sums
 from tallytree.solvers.tables.integers import CELLS_AT_ONCE
 from tallytree.solvers.tables.linear import Level, downward, tables
 from tallytree.solvers.tables.marginals import Lattice, Marginal
@@ -25,6 +25,7 @@ from tallytree.solvers.tables.pooling import (
     own_variances,
     reached_errors,
 )
+from tallytree.solvers.tables.prior import expected_by_prior, prior_rows, with_prior
 from tallytree.solvers.tables.variance import Table
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree.support.machine import side_by_side
@@ -68,6 +69,7 @@ def decided_tables(
     wanted: Sequence[Iterable[Marginal]],
     estimates: dict[Table, FloatArray],
     *,
+    prior: Mapping[Table, FloatArray] | None = None,
     pooled: bool,
     threads: int | None,
     progress: Callable[[str], None],
@@ -84,71 +86,60 @@ def decided_tables(
         zero: bool (detail cells,), those that are 0 in every area.
         wanted: per level, the marginals whose least-squares estimates are added to `estimates`.
         estimates: gets them.
+        prior: some tables of a prior, see `fit`.
         pooled: whether cells learn from each other.
         threads: how many.
         progress: is told what is done.
     """
-    root, whole = levels[0], slice(0, 1)
-    components = root.components(whole).copy()
+    priors = prior_rows([level.lattice for level in levels], families, prior or {})
+    root = levels[0]
+    components = root.components(slice(0, 1)).copy()
     if exact:
         components[:, 0] = exact[0] / root.lattice.whole.cells
-    found = tables(root.lattice, components)
-    estimates |= {(0, marginal): found[:, root.lattice.places[marginal]].copy() for marginal in wanted[0]}
-    limit = np.maximum(std_devs[0], least)
-    nothing, is_zero = np.zeros(found.shape[1]), root.lattice.holds_all(zero)
-    spread, begin = root.inverse(whole), root.lattice.rows.begin
-    for k in range(int(bool(exact)), len(root.lattice.known)):
-        place = slice(int(begin[k]), int(begin[k + 1]))
-        variances = root.lattice.rows.size[place] * spread[:, k : k + 1]
-        own = found[:, place].copy()
-        limits = np.stack([limit, limit])
-        nonnegative_table(root.lattice.rows, sums[0], k, found, own, variances, nothing, False, is_zero, limits)
-    decided = [_as_measured(root.lattice, found, std_devs[0], is_zero)]
     bases = [np.ones(int(families[-1][-1]) if families else 1)]
     for family in reversed(families):
         bases.insert(0, np.add.reduceat(bases[0], family[:-1]))
-    for depth, family in enumerate(families):
-        above, below = levels[depth], levels[depth + 1]
-        known = above.lattice.embedded(below.lattice)[0]
-        children = _Children(
-            above.lattice,
-            below,
-            family,
-            decided[depth],
-            sums[depth + 1],
-            std_devs[depth + 1],
-            np.maximum(np.stack([std_devs[depth + 1], std_devs[depth][known]]), least),
-            below.lattice.holds_all(zero),
-            exact[depth + 1] if depth + 1 < len(exact) else None,
-            bases[depth + 1],
+    nothing = np.zeros((1, int(root.lattice.rows.begin[-1])))
+    # No area is above the root; without a prior all its cells are alike, as far as its coarser tables say.
+    above = Decided(root.lattice.rows.size[None], nothing, nothing)
+    decided: list[Decided] = []
+    for depth, level in enumerate(levels):
+        of_parents = depth - 1 if depth else 0
+        embedded = levels[of_parents].lattice.embedded(level.lattice)[0]
+        areas = _Areas(
+            levels[of_parents].lattice,
+            level,
+            families[of_parents] if depth else np.array([0, 1], dtype=np.int64),
+            decided[-1] if depth else above,
+            sums[depth],
+            std_devs[depth],
+            np.maximum(np.stack([std_devs[depth], std_devs[of_parents][embedded]]), least),
+            level.lattice.holds_all(zero),
+            exact[depth] if depth < len(exact) else None,
+            bases[depth],
             threads,
+            priors[depth],
+            rooted=depth == 0,
         )
-        components = children.estimated(components)
+        components = areas.estimated(components)
         estimates |= {
-            (depth + 1, marginal): children.tables[:, below.lattice.places[marginal]].copy()
-            for marginal in wanted[depth + 1]
+            (depth, marginal): areas.tables[:, level.lattice.places[marginal]].copy() for marginal in wanted[depth]
         }
-        decided.append(children.decided(pooled))
-        progress(f"decided the tables of level {depth + 1}: {int(family[-1]):,} areas")
+        decided.append(areas.decided(pooled))
+        if depth:
+            progress(f"decided the tables of level {depth}: {len(areas.tables):,} areas")
     return decided
 
 
-def _as_measured(lattice: Lattice, found: FloatArray, std_devs: FloatArray, zero: BoolArray) -> Decided:
-    """Tables whose errors are those of their estimates."""
-    own, of = own_variances(lattice, std_devs), lattice.of
-    shape = found.shape
-    return Decided(found, np.broadcast_to(own[of] * ~zero, shape), np.broadcast_to(std_devs[of] ** 2 * ~zero, shape))
-
-
 @dataclass(frozen=True, eq=False)
-class _Children:
+class _Areas:
     """The areas of one level, and their tables as they are decided.
 
     Attributes:
         above: the lattice of the areas above.
         below: what the measurements say of the children.
         family: (areas + 1,) where the children of each area begin.
-        parents: the tables of the areas above.
+        parents: the tables of the areas above; of the root, a row by which all cells are alike.
         sums: what the children's tables have to add up to.
         std_devs: (K,) of a cell of each table.
         limits: (2, K) see `nonnegative_table`.
@@ -156,6 +147,8 @@ class _Children:
         totals: the children's exact totals; None where they are not known.
         base: (children,) the number of finest areas of each.
         threads: how many.
+        prior: (children, P) the cells of a prior, not a number where it has none; None where it has no cell.
+        rooted: whether they are the root.
         tables: (children, P) estimates, then tables.
         own: (children, P), see `Decided`.
         errors: (children, P), see `Decided`.
@@ -172,6 +165,8 @@ class _Children:
     totals: IntArray | None
     base: FloatArray
     threads: int | None
+    prior: FloatArray | None
+    rooted: bool = False
     tables: FloatArray = field(init=False)
     own: FloatArray = field(init=False)
     errors: FloatArray = field(init=False)
@@ -182,6 +177,9 @@ class _Children:
 
     def estimated(self, above: FloatArray) -> FloatArray:
         """The children's estimates, as components, from those of the areas above; the tables begin with them."""
+        if self.rooted:
+            self.tables[:] = tables(self.below.lattice, above)
+            return above
         components = np.empty_like(self.tables)
 
         def work(part: slice) -> None:
@@ -211,7 +209,8 @@ class _Children:
             place = self.below.lattice.places[self.below.lattice.known[k]]
             if k == 0 and self.totals is not None:
                 continue
-            if not (pooled and len(self.tables) >= LEAST_AREAS and self._pooled(k, above, free, coarser, spread[:, k])):
+            learns = pooled and (len(self.tables) >= LEAST_AREAS or self.prior is not None)
+            if not (learns and self._pooled(k, above, free, coarser, spread[:, k])):
                 self._alone(k, above)
                 self.own[:, place] = own[k] * ~self.zero[place]
                 self.errors[:, place] = self.std_devs[k] ** 2 * ~self.zero[place]
@@ -239,7 +238,7 @@ class _Children:
         place = lattice.places[lattice.known[k]]
         width, counts = place.stop - place.start, np.diff(self.family)
         spread = np.broadcast_to(spread, areas)
-        share = spread / np.repeat(np.add.reduceat(spread, self.family[:-1]), counts)
+        share = spread / np.repeat(np.add.reduceat(spread, self.family[:-1]), counts) * (not self.rooted)
         deviations = np.sqrt(spread * (1 - share))
         y, expected = np.empty((areas, width)), np.empty((areas, width))
 
@@ -252,15 +251,19 @@ class _Children:
 
         self._each(moved, width)
         laws = learned_laws(y, expected, deviations)
-        if laws is None:
+        by_prior = None if laws is None else self._by_prior(k, above, expected)
+        if laws is not None and by_prior is not None:
+            laws, expected = with_prior(y, expected, by_prior, deviations, laws)
+        if laws is None or (laws.parts is ALONE and areas < LEAST_AREAS):
             return False
 
         def work(part: slice) -> None:
             family, own = self._own(part)
             mean, variances, held = (np.empty_like(y[own]) for _ in range(3))
             posteriors(
-                y[own], expected[own], deviations[own], laws.stratum, laws.weights, laws.guarded, mean, variances, held
-            )
+                y[own], expected[own], deviations[own], laws.stratum, laws.weights, laws.guarded, laws.parts,
+                mean, variances, held,
+            )  # fmt: skip
             found = mean - held
             firm = LEAST_VARIANCE * np.maximum(deviations[own, None], LEAST_DEVIATION) ** 2
             costs = np.maximum(variances + held**2, firm)
@@ -287,6 +290,30 @@ class _Children:
                     each[:, lattice.places[freed]] = lattice.whole.summed(each[:, place], freed, within=cells)
                 self.own[:, lattice.places[freed]] = 0.0
         return True
+
+    def _by_prior(self, k: int, above: Decided, expected: FloatArray) -> FloatArray | None:
+        """What the prior expects of a table, (children, n); None where it has no cell of it.
+
+        Args:
+            k: the table.
+            above: the tables of the areas above.
+            expected: (children, n) M without the prior.
+        """
+        place = self.below.lattice.places[self.below.lattice.known[k]]
+        if self.prior is None or np.isnan(self.prior[:, place]).all():
+            return None
+        prior, found = np.ascontiguousarray(self.prior[:, place]), np.empty_like(expected)
+        parents = prior if self.rooted else np.ascontiguousarray(above.tables[:, place])
+
+        def work(part: slice) -> None:
+            family, own = self._own(part)
+            expected_by_prior(
+                self.below.lattice.rows, k, family, self.base[own], self.tables[own], parents[part], prior[own],
+                expected[own], found[own],
+            )  # fmt: skip
+
+        self._each(work, place.stop - place.start)
+        return found
 
     def _hold(
         self,
@@ -330,8 +357,9 @@ class _Children:
         sums: CoarseSums,
     ) -> None:
         nonnegative_families(
-            self.below.lattice.rows, sums, k, family, found, mean, variances, parents, self.zero, self.limits
-        )
+            self.below.lattice.rows, sums, k, family, found, mean, variances, parents, not self.rooted, self.zero,
+            self.limits,
+        )  # fmt: skip
 
     def _own(self, part: slice) -> tuple[IntArray, slice]:
         """Where the children of some areas begin, counted from the first, and the children."""

@@ -14,7 +14,7 @@ Source: ours; `docs/decisions/0051-coarse-to-fine.md` has what else was tried.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +79,7 @@ def fit(
     impossible: BoolArray | None = None,
     wanted: Sequence[Iterable[Marginal]] | None = None,
     pooled: bool = True,
+    prior: Mapping[Table, FloatArray] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TableFit:
@@ -93,6 +94,8 @@ def fit(
         impossible: bool (detail cells,), those that are 0 in every area; None where there are none.
         wanted: per level of areas, the marginals whose least-squares estimates are returned.
         pooled: whether cells learn from each other what is expected of them.
+        prior: by level of areas and marginal, float64 (areas, cells) ≥ 0, the cells of an earlier table, or of one from
+            elsewhere, of about the same; areas that it does not have are not numbers. It has a part only if pooled.
         threads: how many; None takes one per processor. The result does not depend on it.
         progress: is told what begins.
 
@@ -106,7 +109,9 @@ def fit(
     """
     exact = _check(detail, families, measured, totals)
     zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
-    problem = _Problem(detail, families, measured, exact, zero, pooled, threads, progress or (lambda stage: None))
+    problem = _Problem(
+        detail, families, measured, exact, zero, pooled, prior, threads, progress or (lambda stage: None)
+    )
     return problem.solved([tuple(each) for each in wanted or [()] * len(measured)])
 
 
@@ -162,6 +167,7 @@ class _Problem:
     exact: list[IntArray]
     zero: BoolArray
     pooled: bool
+    prior: Mapping[Table, FloatArray] | None
     threads: int | None
     progress: Callable[[str], None]
 
@@ -180,7 +186,7 @@ class _Problem:
         estimates: dict[Table, FloatArray] = {}
         decided = decided_tables(
             levels, self.families, sums, exactly, LEAST_DEVIATION, self.exact, self.zero, wanted, estimates,
-            pooled=self.pooled, threads=self.threads, progress=self.progress,
+            prior=self.prior, pooled=self.pooled, threads=self.threads, progress=self.progress,
         )  # fmt: skip
         targets = [each.tables for each in decided]
         if self.pooled:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tallytree.solvers.tables.marginals import Lattice, Rows
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
-from tallytree.support.kernels import kernel
+from tallytree.support.kernels import inlined, kernel
 
 FITTING, FITTED = 10, 0.01
 """The most rounds of proportional fitting, and the relative miss at which it ends."""
@@ -136,27 +136,35 @@ def expected_cells(
                     h = coarser.maps[shift + g]
                     part = lattice.size[here + g] / lattice.size[there + h]
                     y[c, g] += part * (tables[c, there + h] - sums[h])
-            for _ in range(FITTING):
-                worst, lowers = 0.0, 0
-                for a in range(lattice.lower.shape[1]):
-                    lower = lattice.lower[k, a]
-                    if lower < 0:
-                        continue
-                    lowers += 1
-                    there, shift = lattice.begin[lower], lattice.maps_begin[k, a]
-                    groups = lattice.begin[lower + 1] - there
-                    sums[:groups] = 0.0
-                    for g in range(n):
-                        sums[lattice.maps[shift + g]] += expected[c, g]
-                    for h in range(groups):
-                        wanted = max(tables[c, there + h], TINY)
-                        sums[h] = wanted / sums[h] if sums[h] > 0.0 else 0.0
-                        if sums[h] > 0.0 and wanted > TINY:
-                            worst = max(worst, abs(sums[h] - 1.0))
-                    for g in range(n):
-                        expected[c, g] *= sums[lattice.maps[shift + g]]
-                if lowers <= 1 or worst <= FITTED:
-                    break
+            scaled_to_coarser(lattice, k, tables[c], expected[c])
+
+
+@inlined
+def scaled_to_coarser(lattice: Rows, k: int, row: FloatArray, expected: FloatArray) -> None:
+    """Scale what is expected of a table, (n,), to the coarser tables of a row (proportional fitting)."""
+    n = lattice.begin[k + 1] - lattice.begin[k]
+    sums = np.empty(n)
+    for _ in range(FITTING):
+        worst, lowers = 0.0, 0
+        for a in range(lattice.lower.shape[1]):
+            lower = lattice.lower[k, a]
+            if lower < 0:
+                continue
+            lowers += 1
+            there, shift = lattice.begin[lower], lattice.maps_begin[k, a]
+            groups = lattice.begin[lower + 1] - there
+            sums[:groups] = 0.0
+            for g in range(n):
+                sums[lattice.maps[shift + g]] += expected[g]
+            for h in range(groups):
+                wanted = max(row[there + h], TINY)
+                sums[h] = wanted / sums[h] if sums[h] > 0.0 else 0.0
+                if sums[h] > 0.0 and wanted > TINY:
+                    worst = max(worst, abs(sums[h] - 1.0))
+            for g in range(n):
+                expected[g] *= sums[lattice.maps[shift + g]]
+        if lowers <= 1 or worst <= FITTED:
+            break
 
 
 @kernel

@@ -1,0 +1,250 @@
+"""A prior: a public table, or an earlier release, that numbers are expected to resemble.
+
+**It costs no privacy.** Noise is drawn for a plan that does not depend on the prior: neither what is measured nor its
+scales do. Given the noisy measurements, what is published is a function of these and of the prior. Where the prior is
+public, that is post-processing. Where it is a release that was made of the same people, it was paid for by itself, and
+the pair (prior, measurements) loses the sum of both, which the ledger has; a function of the pair loses no more. So all
+that has to be shown is that nothing else gets in as a prior, and this module refuses: a release with a seed, whose
+noise is known; a folder that was changed (`Release.load`); the private records; a release of the same data set that the
+ledger does not have, so that the sum would be too small; and a table without a statement of what it was made of, unless
+the publisher says that it is public. The digest of the prior is in the plan, so another prior is another plan, with
+other noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallytree.engines import Local
+from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.terms import OnUnknown
+from tallytree.ledger import Account
+from tallytree.private import CountRecords
+from tallytree.product import Attribute, LeafKey
+from tallytree.release import Release
+from tallytree.release.view.release_view import ReleaseView
+from tallytree.run.options import PriorOptions
+from tallytree.run.revised import refuse_unrecorded
+from tallytree.solvers.tables.variance import Table as Place
+from tallytree.sources.locate import locate
+from tallytree.sources.reading import column_names
+from tallytree.sources.same_tables import refuse_private
+from tallytree.support.arrays import FloatArray
+from tallytree.tables import TableLayout
+
+COUNT = "count"
+"""The column of the numbers."""
+LEAST_FOUND = 0.5
+"""The least share of a release in cells of the hierarchies; with less its labels are others."""
+MOST_RECORDS = 2**50
+"""Cells are fitted in doubles."""
+NOTE = (
+    "Numbers are also moved towards those of an earlier table, which the statement names as the prior: as far as the "
+    "noisy numbers say that it is like this one. A change since then that the noise hides may not show in a number."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What a release of tables takes from a prior.
+
+    Attributes:
+        tables: by level of the areas and marginal, float64 (areas, cells); areas that it does not have are not numbers.
+        found: the share of its records in cells of the hierarchies.
+        release: the release that it is, where it is one.
+    """
+
+    tables: Mapping[Place, FloatArray]
+    found: float
+    release: Release | None
+
+    @property
+    def digest(self) -> str:
+        """A digest of all numbers that the fit takes: 64 hexadecimal digits."""
+        digest = hashlib.sha256()
+        for place in sorted(self.tables):
+            digest.update(json.dumps([*place, *self.tables[place].shape]).encode())
+            digest.update(np.ascontiguousarray(self.tables[place], dtype="<f8").tobytes())
+        return digest.hexdigest()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the statement and the published spec say of it."""
+        release = None if self.release is None else self.release.statement["release"]["id"]
+        return {
+            "digest": self.digest,
+            "release": release,
+            "said_to_be_public": self.release is None,
+            "share_in_cells": float(f"{self.found:.3g}"),
+        }
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """What the ledger's entry says of it."""
+        facts = self.facts
+        return {"prior": facts["digest"]} | ({"release": facts["release"]} if facts["release"] else {})
+
+    def refuse_unrecorded(self, account: Account | None) -> None:
+        """Refuse a release of the same data set that the ledger does not have.
+
+        Args:
+            account: the place of the release that is made, in a ledger; None without one.
+
+        Raises:
+            ValueError: the two would not be added up.
+        """
+        if self.release is not None:
+            dataset = (self.release.statement.get("ledger") or {}).get("dataset")
+            if account is not None and dataset == account.posting.dataset:
+                refuse_unrecorded(self.release, account, "prior", "the release")
+
+
+def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
+    """The prior of a release of tables; None without one.
+
+    Args:
+        given: the options; `prior` is a public table, a release, or the folder of one.
+        layout: the tables.
+
+    Raises:
+        ValueError: it may not be used, or none of its tables is one of the layout's hierarchies.
+        TypeError: it is no table and no release.
+        OSError: it cannot be read.
+    """
+    release = _release_of(given)
+    if given.prior is None:
+        return None
+    sides = layout.product.attributes
+    tables: dict[Place, FloatArray] = {}
+    found = 0.0
+    for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
+        refined = [_refined(side, table.columns) for side in sides]
+        keys = [LeafKey(*_truncated(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
+        unknown: OnUnknown = "error" if release is None else "drop"
+        listed = Local().tabulate(table.given, CountRecords(tuple(keys), COUNT, unknown, "prior"))
+        if int(listed.counts.sum()) > MOST_RECORDS:
+            raise ValueError("prior: its counts add up to more than 2^50; give a coarser unit")
+        found = max(found, 1.0 if table.total is None else float(listed.counts.sum()) / max(table.total, 1))
+        level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
+        cells[cells.sum(axis=1) == 0] = np.nan
+        tables[level, marginal] = cells
+    if found < LEAST_FOUND:
+        raise ValueError(
+            f"prior: {found:.0%} of what it counts lies in cells of the hierarchies; give one with their columns and "
+            "labels"
+        )
+    return Prior(tables, found, release)
+
+
+def _release_of(given: PriorOptions) -> Release | None:
+    """The release that is given as the prior; None where it is a table, or nothing is given.
+
+    Raises:
+        ValueError: it may not be used.
+    """
+    prior, release = given.prior, None
+    if prior is None:
+        if given.prior_is_public:
+            raise ValueError("prior_is_public: it is about a prior, and there is none; give prior, or leave it out")
+        return None
+    if isinstance(prior, Release):
+        release = prior
+    elif isinstance(prior, str | os.PathLike) and os.path.isfile(os.path.join(prior, "release.json")):  # noqa: PTH113, PTH118
+        try:
+            release = Release.load(prior)
+        except ValueError as error:
+            raise ValueError(f"prior: {str(error).removeprefix('folder: ')}") from None
+    if release is None:
+        refuse_private(prior, "prior", given.private_table, given.private_argument)
+        if not given.prior_is_public:
+            raise ValueError(
+                "prior: a table does not say what it was made of, and what is not public must not decide published "
+                "numbers; give the folder of a release, or prior_is_public=True if the table is public, such as a "
+                "register or the last census"
+            )
+        return None
+    if given.prior_is_public:
+        raise ValueError("prior_is_public: the prior is a release, which says itself how it is protected; leave it out")
+    if not release.statement["private"] and given.seed is None:
+        raise ValueError(
+            "prior: it was made with a seed, so it is not private, and what follows from it is not; give a release "
+            "without a seed"
+        )
+    return release
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A table of a prior.
+
+    Attributes:
+        given: the table.
+        columns: those that say which cell a row is about.
+        total: what it counts; None where all of that has to lie in cells of the hierarchies.
+    """
+
+    given: Any
+    columns: tuple[str, ...]
+    total: int | None = None
+
+
+def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> Iterator[_Given]:
+    """The tables of a prior, of those with columns of the hierarchies, and of no others.
+
+    Raises:
+        ValueError: a release of something else than counts; a table without a count, or without such columns.
+    """
+    if release is None:
+        names = column_names(locate(prior, "prior", (), public=True), "prior")
+        known = tuple(name for name in names if name in columns)
+        if COUNT not in names or not known:
+            raise ValueError(
+                f"prior: it has the columns {', '.join(map(repr, names))}; it needs {COUNT!r}, and columns of the "
+                f"hierarchies, which are {', '.join(map(repr, columns))}"
+            )
+        yield _Given(prior, known)
+        return
+    view = ReleaseView(release)
+    if view.number != COUNT:
+        raise ValueError(
+            f"prior: the release is of {view.statistic}, which has no counts; give one of tables, counts or flows"
+        )
+    for level in view.levels:
+        path = view.paths(level)
+        if path and set(path) <= set(columns):
+            rows = view.whole(level).select([*path, COUNT]).drop_null()
+            yield _Given(rows, tuple(path), pc.sum(rows.column(COUNT)).as_py() or 0)
+
+
+def _refined(side: Attribute, names: Sequence[str]) -> int:
+    """How many columns of a hierarchy a table has, from the top.
+
+    Raises:
+        ValueError: a column without those above it.
+    """
+    depth = max((at for at, column in enumerate(side.columns, 1) if column in names), default=0)
+    missing = [column for column in side.columns[:depth] if column not in names]
+    if missing and not (missing == [side.columns[0]] and side.size(1) == 1):
+        raise ValueError(
+            f"prior: it has the column {side.columns[depth - 1]!r} and not {missing[0]!r}, which is above it; give both"
+        )
+    return depth
+
+
+def _truncated(side: Attribute, depth: int) -> tuple[Hierarchy, tuple[str, ...]]:
+    """A hierarchy down to a level, as one of its own, and its columns."""
+    if depth == len(side.columns):
+        return side.hierarchy, side.columns
+    nodes = np.arange(side.size(depth), dtype=np.int64)
+    paths = pa.table(dict(zip(side.columns[:depth], side.path_arrays(depth, nodes), strict=True)))
+    hierarchy = Hierarchy.from_table(paths, side.columns[:depth])
+    return hierarchy, hierarchy.columns

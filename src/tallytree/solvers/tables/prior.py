@@ -1,0 +1,126 @@
+"""What a prior expects of tables: an earlier table, or one from elsewhere, that is about as these are.
+
+Areas grow and shrink, so a prior's cell is scaled to what is decided, as the parent's table is (`pooling`). How far
+cells lie from it is learned from the noisy numbers (`laws`). Whether M follows from the prior is decided for each table
+of a level by the evidence: the probability of the noisy numbers by the laws that are learned with it, and by those
+without it. So a prior that has nothing to do with the tables changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tallytree.solvers.laws import WITH_PRIOR, Laws, evidence, learned_laws
+from tallytree.solvers.tables.marginals import Lattice, Rows
+from tallytree.solvers.tables.pooling import scaled_to_coarser
+from tallytree.solvers.tables.variance import Table
+from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.kernels import kernel
+
+PARTS_OF_PRIOR = (0.5, 0.9, 0.98)
+"""The parts of M that are tried; the rest is what is expected without a prior, so that a 0 in it may have records."""
+COMPARED, MOST_AGAINST = 50_000, 2.0
+"""The most cells by which M with a prior is compared with M without, and the evidence against the prior, a logarithm of
+odds, up to which it is believed. Where the noise tells little of both, the prior knows more."""
+
+
+def prior_rows(
+    lattices: Sequence[Lattice], families: Sequence[IntArray], given: Mapping[Table, FloatArray]
+) -> list[FloatArray | None]:
+    """The prior's cells of all known tables.
+
+    Args:
+        lattices: per level of areas, root first.
+        families: per level but the last, where the children of each area begin.
+        given: some tables, float64 (areas, cells) ≥ 0; areas that the prior does not have are not numbers.
+
+    Returns:
+        Per level, (areas, P): of each table the cells that are given, else the sums of the coarsest given table of the
+        level that is finer, else those of the children's, if it has all of them. Not a number where there is nothing;
+        None where nothing is known of a level.
+    """
+    found: list[FloatArray | None] = []
+    for depth in range(len(lattices) - 1, -1, -1):
+        lattice, below = lattices[depth], found[-1] if found else None
+        areas = len(families[depth]) - 1 if depth < len(families) else int(families[-1][-1]) if families else 1
+        rows = np.full((areas, int(lattice.rows.begin[-1])), np.nan)
+        if below is not None:
+            cells = lattice.embedded(lattices[depth + 1])[1]
+            rows[:, cells] = np.add.reduceat(below, families[depth][:-1], axis=0)
+        for marginal in lattice.known:
+            finer = [t for at, t in given if at == depth and all(map(int.__ge__, t, marginal))]
+            if finer:
+                best = min(finer, key=lattice.whole.size)
+                rows[:, lattice.places[marginal]] = lattice.whole.summed(given[depth, best], marginal, within=best)
+        found.append(None if np.isnan(rows).all() else rows)
+    return found[::-1]
+
+
+@kernel
+def expected_by_prior(
+    lattice: Rows,
+    k: int,
+    families: IntArray,
+    base: FloatArray,
+    tables: FloatArray,
+    parents: FloatArray,
+    prior: FloatArray,
+    expected: FloatArray,
+    found: FloatArray,
+) -> None:
+    """Write what a prior expects: its cells, scaled to the parent's table and to the coarser tables.
+
+    Args:
+        lattice: the marginals.
+        k: the table.
+        families: (areas + 1,) where the children of each area begin.
+        base: (children,) how large a child is beside its siblings, where nothing is known of it.
+        tables: (children, P) the tables: decided ones before the k-th.
+        parents: (areas, n) the parents' tables.
+        prior: (children, n) the prior's cells, ≥ 0; not a number where it has none.
+        expected: (children, n) M; of such cells it is taken, and of those that are 0 in every area.
+        found: (children, n), written.
+    """
+    n = lattice.begin[k + 1] - lattice.begin[k]
+    scale = np.empty(n)
+    for i in range(len(parents)):
+        for g in range(n):
+            whole, known, all_base = 0.0, 0.0, 0.0
+            for c in range(families[i], families[i + 1]):
+                all_base += base[c]
+                if not np.isnan(prior[c, g]):
+                    known += base[c]
+                    whole += prior[c, g]
+            scale[g] = parents[i, g] * known / all_base / whole if whole > 0.0 else 0.0
+        for c in range(families[i], families[i + 1]):
+            for g in range(n):
+                known_cell = expected[c, g] > 0.0 and not np.isnan(prior[c, g])
+                found[c, g] = prior[c, g] * scale[g] if known_cell else expected[c, g]
+            scaled_to_coarser(lattice, k, tables[c], found[c])
+
+
+def with_prior(
+    y: FloatArray, expected: FloatArray, by_prior: FloatArray, deviations: FloatArray, laws: Laws
+) -> tuple[Laws, FloatArray]:
+    """The laws and M with a prior, where the estimates are more probable by these; else those without it.
+
+    Args:
+        y: (areas, cells) estimates.
+        expected: (areas, cells) M without the prior.
+        by_prior: (areas, cells) what the prior expects.
+        deviations: (areas,) s.
+        laws: those of M without it.
+    """
+    step = max(1, y.size // COMPARED)
+    best = evidence(y, expected, deviations, laws.stratum, laws.weights, laws.parts, step) - MOST_AGAINST
+    chosen = laws, expected
+    for part in PARTS_OF_PRIOR:
+        mixed = part * by_prior + (1 - part) * expected
+        learned = learned_laws(y, mixed, deviations, WITH_PRIOR)
+        if learned is not None:
+            found = evidence(y, mixed, deviations, learned.stratum, learned.weights, learned.parts, step)
+            if found > best:
+                best, chosen = found, (learned, mixed)
+    return chosen
