@@ -22,7 +22,6 @@ from tallytree.kinds.mechanism import PROMISES, Mechanism, Promise
 from tallytree.kinds.registry import kind_of
 from tallytree.release.statement import BROKEN
 from tallytree.sizes import ReleasedSizes, SizesDomain, SizesMechanism
-from tallytree.solvers.tables.variance import Table
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.tables import FittedTables, PublicTotals, TableLayout, TablesMechanism
 
@@ -60,12 +59,11 @@ def tables_by(
     measured: Mapping[str, Statistic],
     totals: PublicTotals | None,
     measurer: Measures,
-    prior: Mapping[Table, FloatArray] | None = None,
+    **prior: Any,
 ) -> FittedTables:
     """See `counts_by`; only the library's own take a prior."""
     if not is_foreign(mechanism):
-        more = {} if prior is None else {"prior": prior}
-        return mechanism.reconcile(layout, measured, totals, measurer, **more)
+        return mechanism.reconcile(layout, measured, totals, measurer, **prior)
     with _going_on(mechanism):
         made = mechanism.reconcile(layout, measured, totals, NoisyAnswers(measurer))
     return checked_tables(layout, made)

@@ -60,8 +60,10 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     split = _by_name(product, arguments.budget_split, "budget_split")
     asked = dataclasses.replace(arguments, budget_split="even" if split is None else split)
     layout, share = _chosen(asked, published, exact_above, totals_depth)
-    prior = prior_of_tables(asked, layout)
-    if prior is not None and not mechanism.takes_prior:
+    prior = None
+    if mechanism.takes_prior:
+        prior = prior_of_tables(asked, layout)
+    elif asked.prior is not None:
         raise ValueError(
             f"prior: {mechanism!r} takes none; leave it out, or take tallytree.tables.LeastSquares() with its defaults"
         )

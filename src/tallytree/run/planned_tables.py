@@ -214,8 +214,8 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """See `Planned.fit`."""
         measurer = Measurer(true, self.plan, source, on_measure)
         totals = self.exact_totals(true.total if self.arguments.total_is_public else None)
-        prior = None if self.prior is None else self.prior.tables
-        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer, prior)
+        prior = {} if self.prior is None else {"prior": self.prior.tables, "revised": self.prior.revised}
+        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer, **prior)
         told: Mapping[str, Any] = {}
         if is_foreign(self.mechanism):
             told = about_foreign_tables(self.layout, made, totals)

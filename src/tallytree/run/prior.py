@@ -61,11 +61,13 @@ class Prior:
         tables: by level of the areas and marginal, float64 (areas, cells); areas that it does not have are not numbers.
         found: the share of its records in cells of the hierarchies.
         release: the release that it is, where it is one.
+        revised: whether the release that is made takes its place.
     """
 
     tables: Mapping[Place, FloatArray]
     found: float
     release: Release | None
+    revised: bool = False
 
     @property
     def digest(self) -> str:
@@ -112,7 +114,8 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
     """The prior of a release of tables; None without one.
 
     Args:
-        given: the options; `prior` is a public table, a release, or the folder of one.
+        given: the options; `prior` is a public table, a release, or the folder of one. Without it, the release that is
+            revised is the prior.
         layout: the tables.
 
     Raises:
@@ -120,8 +123,9 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         TypeError: it is no table and no release.
         OSError: it cannot be read.
     """
-    release = _release_of(given)
-    if given.prior is None:
+    revised = given.prior is None and given.revised is not None
+    release = given.revised.release if given.revised is not None and revised else _release_of(given)
+    if given.prior is None and not revised:
         return None
     sides = layout.product.attributes
     tables: dict[Place, FloatArray] = {}
@@ -142,7 +146,7 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
             f"prior: {found:.0%} of what it counts lies in cells of the hierarchies; give one with their columns and "
             "labels"
         )
-    return Prior(tables, found, release)
+    return Prior(tables, found, release, revised)
 
 
 def _release_of(given: PriorOptions) -> Release | None:

@@ -113,7 +113,9 @@ class Laws:
     parts: Parts
 
 
-def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray, parts: Parts = ALONE) -> Laws | None:
+def learned_laws(
+    y: FloatArray, expected: FloatArray, deviations: FloatArray, parts: Parts = ALONE, least: int = LEAST_CELLS
+) -> Laws | None:
     """The laws of the cells of a table.
 
     Args:
@@ -121,13 +123,14 @@ def learned_laws(y: FloatArray, expected: FloatArray, deviations: FloatArray, pa
         expected: float64 (areas, cells), M; 0 where a cell is known to be 0. Such cells are left out.
         deviations: float64 (areas,), s of the cells of each area; areas with 0 are left out.
         parts: what laws consist of.
+        least: how many cells a law is learned from at least.
 
     Returns:
-        None where there are fewer than `LEAST_CELLS` cells.
+        None where there are fewer cells.
     """
     power = np.empty(y.shape, dtype=np.int8)
     count = powers_of_two(expected, deviations, power)
-    if count.sum() < LEAST_CELLS:
+    if count.sum() < least:
         return None
     stratum, number, gathered = np.zeros(len(count), dtype=np.int64), 0, 0
     for i, n in enumerate(count):

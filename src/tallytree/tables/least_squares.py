@@ -63,8 +63,9 @@ class LeastSquares(TablesMechanism):
         totals: PublicTotals | None,
         measurer: Measures,
         prior: Mapping[Table, FloatArray] | None = None,
+        revised: bool = False,
     ) -> FittedTables:
-        """See `TablesMechanism.reconcile`, and of `prior` `solvers.tables.fit`."""
+        """See `TablesMechanism.reconcile`, and of `prior` and `revised` `solvers.tables.fit`."""
         taken: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
@@ -83,6 +84,7 @@ class LeastSquares(TablesMechanism):
             impossible=layout.impossible,
             pooled=self.pooling == "areas",
             prior=prior,
+            revised=revised,
             progress=stages.step,
         )
         std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)

@@ -93,7 +93,7 @@ class TablesMechanism(Mechanism):
 
     @property
     def takes_prior(self) -> bool:
-        """Whether `reconcile` has an argument `prior`: float64 (areas, cells) by level of the areas and marginal."""
+        """Whether `reconcile` has the arguments `prior` and `revised` of `solvers.tables.fit`."""
         return False
 
     @abstractmethod

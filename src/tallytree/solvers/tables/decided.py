@@ -70,6 +70,7 @@ def decided_tables(
     estimates: dict[Table, FloatArray],
     *,
     prior: Mapping[Table, FloatArray] | None = None,
+    revised: bool = False,
     pooled: bool,
     threads: int | None,
     progress: Callable[[str], None],
@@ -87,6 +88,7 @@ def decided_tables(
         wanted: per level, the marginals whose least-squares estimates are added to `estimates`.
         estimates: gets them.
         prior: some tables of a prior, see `fit`.
+        revised: see `fit`.
         pooled: whether cells learn from each other.
         threads: how many.
         progress: is told what is done.
@@ -119,7 +121,8 @@ def decided_tables(
             bases[depth],
             threads,
             priors[depth],
-            rooted=depth == 0,
+            revised,
+            depth == 0,
         )
         components = areas.estimated(components)
         estimates |= {
@@ -148,6 +151,7 @@ class _Areas:
         base: (children,) the number of finest areas of each.
         threads: how many.
         prior: (children, P) the cells of a prior, not a number where it has none; None where it has no cell.
+        revised: whether the prior is of the same records, but for corrections.
         rooted: whether they are the root.
         tables: (children, P) estimates, then tables.
         own: (children, P), see `Decided`.
@@ -166,7 +170,8 @@ class _Areas:
     base: FloatArray
     threads: int | None
     prior: FloatArray | None
-    rooted: bool = False
+    revised: bool
+    rooted: bool
     tables: FloatArray = field(init=False)
     own: FloatArray = field(init=False)
     errors: FloatArray = field(init=False)
@@ -251,9 +256,9 @@ class _Areas:
 
         self._each(moved, width)
         laws = learned_laws(y, expected, deviations)
-        by_prior = None if laws is None else self._by_prior(k, above, expected)
-        if laws is not None and by_prior is not None:
-            laws, expected = with_prior(y, expected, by_prior, deviations, laws)
+        by_prior = self._by_prior(k, above, expected)
+        if by_prior is not None:
+            laws, expected = with_prior(y, expected, by_prior, deviations, laws, self.revised)
         if laws is None or (laws.parts is ALONE and areas < LEAST_AREAS):
             return False
 

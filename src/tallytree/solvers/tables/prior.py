@@ -12,15 +12,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tallytree.solvers.laws import WITH_PRIOR, Laws, evidence, learned_laws
+from tallytree.solvers.laws import LEAST_CELLS, WITH_PRIOR, Laws, evidence, learned_laws
 from tallytree.solvers.tables.marginals import Lattice, Rows
 from tallytree.solvers.tables.pooling import scaled_to_coarser
 from tallytree.solvers.tables.variance import Table
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.kernels import kernel
 
-PARTS_OF_PRIOR = (0.5, 0.9, 0.98)
-"""The parts of M that are tried; the rest is what is expected without a prior, so that a 0 in it may have records."""
+PARTS_OF_PRIOR = (0.5, 0.9, 1.0)
+"""The parts of M that are tried; the rest is what is expected without a prior."""
+LEAST_PART = 0.02
+"""M is this part of what is expected without the prior at least, so that a 0 in the prior may have records."""
 COMPARED, MOST_AGAINST = 50_000, 2.0
 """The most cells by which M with a prior is compared with M without, and the evidence against the prior, a logarithm of
 odds, up to which it is believed. Where the noise tells little of both, the prior knows more."""
@@ -102,8 +104,8 @@ def expected_by_prior(
 
 
 def with_prior(
-    y: FloatArray, expected: FloatArray, by_prior: FloatArray, deviations: FloatArray, laws: Laws
-) -> tuple[Laws, FloatArray]:
+    y: FloatArray, expected: FloatArray, by_prior: FloatArray, deviations: FloatArray, laws: Laws | None, revised: bool
+) -> tuple[Laws | None, FloatArray]:
     """The laws and M with a prior, where the estimates are more probable by these; else those without it.
 
     Args:
@@ -111,16 +113,22 @@ def with_prior(
         expected: (areas, cells) M without the prior.
         by_prior: (areas, cells) what the prior expects.
         deviations: (areas,) s.
-        laws: those of M without it.
+        laws: those of M without it; None where there are too few cells.
+        revised: whether the prior is of the same records, but for corrections. Then a few cells take it too.
     """
+    least = 1 if revised else LEAST_CELLS
     step = max(1, y.size // COMPARED)
-    best = evidence(y, expected, deviations, laws.stratum, laws.weights, laws.parts, step) - MOST_AGAINST
-    chosen = laws, expected
+
+    def of(m: FloatArray, learned: Laws) -> float:
+        return evidence(y, m, deviations, learned.stratum, learned.weights, learned.parts, step)
+
+    # Laws with more parts fit better, whatever M is; so M without the prior is tried with as many.
+    as_many = learned_laws(y, expected, deviations, WITH_PRIOR)
+    best = max((of(expected, each) for each in (laws, as_many) if each is not None), default=-np.inf) - MOST_AGAINST
+    chosen: tuple[Laws | None, FloatArray] = laws, expected
     for part in PARTS_OF_PRIOR:
-        mixed = part * by_prior + (1 - part) * expected
-        learned = learned_laws(y, mixed, deviations, WITH_PRIOR)
-        if learned is not None:
-            found = evidence(y, mixed, deviations, learned.stratum, learned.weights, learned.parts, step)
-            if found > best:
-                best, chosen = found, (learned, mixed)
+        mixed = np.maximum(part * by_prior + (1 - part) * expected, LEAST_PART * expected)
+        learned = learned_laws(y, mixed, deviations, WITH_PRIOR, least)
+        if learned is not None and (found := of(mixed, learned)) > best:
+            best, chosen = found, (learned, mixed)
     return chosen
