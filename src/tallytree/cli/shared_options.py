@@ -35,6 +35,14 @@ FallbackOption = Annotated[
         "temporary files.",
     ),
 ]
+PriorRunOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="An earlier run of the data set, whose release the numbers are expected to resemble, as with `prior` in "
+        "the spec. Its folder is one of those beside DIR.",
+    ),
+]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write every table as CSV too.")]
 ReportOption = Annotated[
     bool,

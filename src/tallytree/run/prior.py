@@ -18,6 +18,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ import pyarrow.compute as pc
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.terms import OnUnknown
-from tallytree.ledger import Account
+from tallytree.ledger import Account, Ledger, checked_run
 from tallytree.private import CountRecords
 from tallytree.product import Attribute, LeafKey
 from tallytree.release import Release
@@ -184,6 +185,41 @@ def _release_of(given: PriorOptions) -> Release | None:
             "without a seed"
         )
     return release
+
+
+def folder_of_run(run: str, folder: str | os.PathLike[str], ledger: Ledger | None, dataset: str | None) -> Path:
+    """The folder with the last release of a run, among those that lie beside a folder.
+
+    Args:
+        run: the name of the run.
+        folder: the folder of the release that is made.
+        ledger: has the run.
+        dataset: the data set's name in it.
+
+    Raises:
+        ValueError: no ledger is named, it does not have the run, or no folder has the release.
+        OSError: the ledger, or a folder, cannot be read.
+    """
+    if ledger is None or dataset is None:
+        raise ValueError(
+            "prior_run: the ledger says which release is that of a run; name ledger and dataset, or give prior"
+        )
+    found = [entry.release_id for entry in ledger.entries(dataset) if entry.run == checked_run(run)]
+    if not found:
+        raise ValueError(
+            f"prior_run: the ledger {ledger.path.name!r} has no run {run!r} of {dataset!r}; name one that it has"
+        )
+    beside = Path(os.path.abspath(folder)).parent  # noqa: PTH100  (as the release is saved)
+    for file in sorted(beside.glob("*/release.json")):
+        try:
+            stated = json.loads(file.read_bytes())["statement"]["release"]["id"]
+        except (ValueError, KeyError, TypeError):  # of something else; what is found is checked when it is loaded
+            continue
+        if stated == found[-1]:
+            return file.parent
+    raise ValueError(
+        f"prior_run: no folder in {beside.name!r} has the last release of the run {run!r}; give its folder as prior"
+    )
 
 
 @dataclass(frozen=True)

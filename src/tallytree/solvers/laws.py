@@ -61,19 +61,23 @@ class Parts(NamedTuple):
 
 ALONE = Parts(GRID, np.ones(len(GRID)), np.full(len(GRID), WIDTH), np.zeros(len(GRID)), BEGIN, np.zeros(0))
 NEAR = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
-_BEGIN_NEAR = 0.5
-"""Where EM begins, this part of a law is near M."""
-WITH_PRIOR = Parts(
-    np.append(GRID, np.ones(len(NEAR))),
-    np.append(ALONE.own, np.zeros(len(NEAR))),
-    np.append(ALONE.width, np.zeros(len(NEAR))),
-    np.append(ALONE.near, NEAR),
-    np.concatenate(
-        [(1 - _BEGIN_NEAR) * BEGIN[:-1], np.full(len(NEAR), _BEGIN_NEAR / len(NEAR)), (1 - _BEGIN_NEAR) * BEGIN[-1:]]
-    ),
-    np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0]),
-)
-"""Of an M that follows from an earlier table."""
+
+
+def _with_near(part: float) -> Parts:
+    """A law of which, where EM begins, a part is near M."""
+    own, near = np.zeros(len(NEAR)), np.full(len(NEAR), part / len(NEAR))
+    return Parts(
+        np.append(GRID, np.ones(len(NEAR))),
+        np.append(ALONE.own, own),
+        np.append(ALONE.width, own),
+        np.append(ALONE.near, NEAR),
+        np.concatenate([(1 - part) * BEGIN[:-1], near, (1 - part) * BEGIN[-1:]]),
+        np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0]),
+    )
+
+
+WITH_PRIOR, REVISED = _with_near(0.5), _with_near(0.9)
+"""Of an M that follows from an earlier table; and from one of the same records, but for corrections."""
 LOG_RANGE = 20.0
 """The logarithm of the range of an outlier's size."""
 LEAST_OUTLIER = 0.001

@@ -26,6 +26,7 @@ from tallytree.cli.shared_options import (
     CsvOption,
     FallbackOption,
     IfExistsOption,
+    PriorRunOption,
     ReleaseFolder,
     ReportOption,
     SetOption,
@@ -50,6 +51,7 @@ def release(
     changes: SetOption = None,
     allow_code: AllowCodeOption = False,
     csv: CsvOption = False,
+    prior_run: PriorRunOption = None,
     report: ReportOption = True,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Show no progress and no summary, only warnings and invariants.")
@@ -65,6 +67,8 @@ def release(
             from tallytree.run.output import Output
 
             loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
+            if prior_run is not None:
+                loaded = loaded.with_prior_run(prior_run, out)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
                 if report and lacks_report(out) and can_report():

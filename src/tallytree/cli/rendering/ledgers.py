@@ -214,6 +214,7 @@ def _plain_entry(entry: Entry) -> dict[str, Any]:
         "run": entry.run,
         "period": None if entry.period is None else str(entry.period),
         "revises": entry.revises,
+        "prior": None if entry.prior is None else dict(entry.prior),
         "plan": entry.plan,
         "statistics": entry.statistics,
         "inputs": entry.inputs,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tallytree.solvers.laws import LEAST_CELLS, WITH_PRIOR, Laws, evidence, learned_laws
+from tallytree.solvers.laws import LEAST_CELLS, REVISED, WITH_PRIOR, Laws, evidence, learned_laws
 from tallytree.solvers.tables.marginals import Lattice, Rows
 from tallytree.solvers.tables.pooling import scaled_to_coarser
 from tallytree.solvers.tables.variance import Table
@@ -116,19 +116,19 @@ def with_prior(
         laws: those of M without it; None where there are too few cells.
         revised: whether the prior is of the same records, but for corrections. Then a few cells take it too.
     """
-    least = 1 if revised else LEAST_CELLS
+    parts, least = (REVISED, 1) if revised else (WITH_PRIOR, LEAST_CELLS)
     step = max(1, y.size // COMPARED)
 
     def of(m: FloatArray, learned: Laws) -> float:
         return evidence(y, m, deviations, learned.stratum, learned.weights, learned.parts, step)
 
     # Laws with more parts fit better, whatever M is; so M without the prior is tried with as many.
-    as_many = learned_laws(y, expected, deviations, WITH_PRIOR)
+    as_many = learned_laws(y, expected, deviations, parts)
     best = max((of(expected, each) for each in (laws, as_many) if each is not None), default=-np.inf) - MOST_AGAINST
     chosen: tuple[Laws | None, FloatArray] = laws, expected
     for part in PARTS_OF_PRIOR:
         mixed = np.maximum(part * by_prior + (1 - part) * expected, LEAST_PART * expected)
-        learned = learned_laws(y, mixed, deviations, WITH_PRIOR, least)
+        learned = learned_laws(y, mixed, deviations, parts, least)
         if learned is not None and (found := of(mixed, learned)) > best:
             best, chosen = found, (learned, mixed)
     return chosen
