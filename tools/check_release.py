@@ -96,7 +96,7 @@ STATEMENT = {
     **each("private seeded public_groups_kept? public_total_kept? measurements_kept?", bool),
     **each("constraint_violations? negative_numbers? fractional_numbers? mended? max_household_size?", int),
     **each("invariants notes levels broken_promises?", list) | each("max_contributions_enforced", bool, NONE),
-    **each("budget spent mechanism software release risk? maximum? contributions? errors? part_of?", dict),
+    **each("budget spent mechanism software release risk? maximum? contributions? errors? part_of? prior?", dict),
     **each("unmet? rounding? detail? description? reconciled?", dict) | each("ledger sparsity? unlisted?", dict, NONE),
     **each("max_contributions", int, NONE) | each("share_of_sizes?", float) | each("on_unknown", str, dict),
 }
@@ -820,7 +820,9 @@ def check_entry(entry: dict[str, Any], statement: dict[str, Any], measured: list
     release, people, m = statement["release"], statement.get("contributions", {}), statement["max_contributions"]
     right = {name: release.get(name) for name in ("plan", "run", "period")} | {"statistic": statement["statistic"]}
     right |= {"dataset": statement["ledger"]["dataset"], "revises": release.get("revises", {}).get("id")}
-    right["mechanism"] = mechanism_of(statement)["name"]
+    right["mechanism"], prior = mechanism_of(statement)["name"], statement.get("prior", {})
+    known = {"prior": prior.get("digest"), "release": prior.get("release")}
+    right["prior"] = {name: value for name, value in known.items() if value} or None
     right |= {} if m is None else {"max_contributions": people["at_most"] if "chosen" in people else m}
     for name, value in right.items():
         findings.same(f"ledger: {name}", entry.get(name), value)

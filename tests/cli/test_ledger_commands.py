@@ -165,6 +165,7 @@ def test_a_ledger_is_json_too_with_exact_amounts(folder, output):
         "run": entry.run,
         "period": None,
         "revises": None,
+        "prior": None,
         "plan": entry.plan,
         "statistics": None,
         "inputs": None,

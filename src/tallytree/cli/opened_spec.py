@@ -45,6 +45,25 @@ def opened_spec(
     return loaded
 
 
+def with_prior_run(loaded: Spec, run: str, folder: Path) -> Spec:
+    """The spec with the release of a run as its prior, from a folder beside the one that is made.
+
+    Raises:
+        ValueError: the statistic takes none, the spec has one, or the run's release is not found.
+        OSError: the ledger, or a folder, cannot be read.
+    """
+    from tallytree.ledger import Ledger
+    from tallytree.run.options import PriorOptions
+    from tallytree.run.prior import folder_of_run
+
+    if not issubclass(loaded.arguments_class, PriorOptions):
+        raise ValueError(f"prior_run: {loaded.statistic} take no prior; leave it out")
+    if loaded.table("prior") is not None:
+        raise ValueError("prior_run: the spec names a prior; leave one of the two out")
+    ledger = None if loaded.ledger_path is None else Ledger(loaded.ledger_path)
+    return loaded.with_options(prior=str(folder_of_run(run, folder, ledger, loaded.dataset)))
+
+
 def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -> bool:
     """Whether the folder holds the finished run, which is to be skipped; then it says so."""
     found = loaded.finished(output, statistic=statistic)

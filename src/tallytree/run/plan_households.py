@@ -79,6 +79,7 @@ def plan_households(arguments: HouseholdsArguments) -> PlannedHouseholds:
         persons=dataclasses.replace(
             persons, plan=dataclasses.replace(plan, levels=of_persons), account=None, table_names={}
         ),
+        prior=persons.prior,
         given=given,
         reason_of_split=split.reason(),
     )

@@ -260,8 +260,7 @@ class Planned(ABC, Generic[T, M]):
     @cached_property
     def spec(self) -> dict[str, Any]:
         """What was asked for, JSON-able, without the names of tables."""
-        chosen = {"max_contributions": AUTO} if self.bound_is_chosen else {}
-        return self.own_spec() | chosen | self._prior_facts
+        return self.own_spec() | ({"max_contributions": AUTO} if self.bound_is_chosen else {})
 
     @cached_property
     def statement(self) -> dict[str, Any]:
@@ -273,7 +272,7 @@ class Planned(ABC, Generic[T, M]):
 
     @property
     def _prior_facts(self) -> dict[str, Any]:
-        """What the spec and the statement say of the prior; nothing without one."""
+        """What the statement says of the prior; nothing without one."""
         return {} if self.prior is None else {"prior": self.prior.facts}
 
     def risk(self) -> dict[str, Any]:
@@ -307,7 +306,7 @@ class Planned(ABC, Generic[T, M]):
     @cached_property
     def _parts(self) -> Mapping[str, str]:
         """See `Posting.parts`."""
-        spec = {key: given for key, given in self.spec.items() if key not in ("tree", "prior")}
+        spec = {key: given for key, given in self.spec.items() if key != "tree"}
         statement = {**self.statement, "software": None, "prior": None}
         statement["levels"] = [{**level, "nodes": None} for level in self.statement.get("levels", ())]
         return {

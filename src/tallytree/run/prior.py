@@ -36,6 +36,7 @@ from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
 from tallytree.run.revised import refuse_unrecorded
 from tallytree.solvers.tables.variance import Table as Place
+from tallytree.sources.addresses import published_name
 from tallytree.sources.locate import locate
 from tallytree.sources.reading import column_names
 from tallytree.sources.same_tables import refuse_private
@@ -81,7 +82,7 @@ class Prior:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the statement and the published spec say of it."""
+        """What the statement says of it."""
         release = None if self.release is None else self.release.statement["release"]["id"]
         return {
             "digest": self.digest,
@@ -185,6 +186,11 @@ def _release_of(given: PriorOptions) -> Release | None:
             "without a seed"
         )
     return release
+
+
+def prior_name(prior: Any) -> Any:
+    """How the published spec names a prior: a release by its id, a table or a folder as it is named."""
+    return f"release {prior.statement['release']['id']}" if isinstance(prior, Release) else published_name(prior)
 
 
 def folder_of_run(run: str, folder: str | os.PathLike[str], ledger: Ledger | None, dataset: str | None) -> Path:

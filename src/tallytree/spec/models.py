@@ -43,10 +43,9 @@ from tallytree.run import (
     plan_tables,
 )
 from tallytree.run.finished_run import Finished, finished_run
-from tallytree.run.options import PersonOptions, PriorOptions, RecordOptions, SharedArguments
+from tallytree.run.options import PersonOptions, RecordOptions, SharedArguments
 from tallytree.run.order import check, finish, make_release, telling_what_is_spent
 from tallytree.run.output import Output
-from tallytree.run.prior import folder_of_run
 from tallytree.run.signature import option_docs
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.sources.same_tables import refuse_private
@@ -307,21 +306,6 @@ class Spec(Section):
                     if found is None:
                         raise
         return found
-
-    def with_prior_run(self, run: str, folder: str | os.PathLike[str]) -> Self:
-        """The spec with the release of a run as prior; see `run.prior.folder_of_run`.
-
-        Raises:
-            SpecError: the statistic takes none, the spec has one, or the run's release is not found.
-            OSError: the ledger, or a folder, cannot be read.
-        """
-        with naming_lines(self._document, elsewhere=("prior_run",)):
-            if not issubclass(self.arguments_class, PriorOptions):
-                raise ValueError(f"prior_run: {self.statistic} take no prior; leave it out")
-            if self.table("prior") is not None:
-                raise ValueError("prior_run: the spec names a prior; leave one of the two out")
-            found = folder_of_run(run, folder, self._opened_ledger, self._value("dataset"))
-        return self.with_options(prior=str(found))
 
     @property
     def _opened_ledger(self) -> Ledger | None:

@@ -11,7 +11,7 @@ import typer
 from tallytree.cli import logs
 from tallytree.cli.commands.report_command import can_report, lacks_report, report_beside
 from tallytree.cli.failures import errors_in_one_line, fail_if_broken
-from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid
+from tallytree.cli.opened_spec import is_finished, opened_spec, show_end, showing_what_is_paid, with_prior_run
 from tallytree.cli.rendering.statements import (
     note_invariants,
     published_rows,
@@ -68,7 +68,7 @@ def release(
 
             loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
             if prior_run is not None:
-                loaded = loaded.with_prior_run(prior_run, out)
+                loaded = with_prior_run(loaded, prior_run, out)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
                 if report and lacks_report(out) and can_report():
