@@ -193,6 +193,11 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         true = TrueTables(layout, cells, self.statistics, None, totals)
         return dataclasses.replace(self, tree=layout, totals=totals), true
 
+    @property
+    def prior_arguments(self) -> dict[str, Any]:
+        """What `TablesMechanism.reconcile` takes of the prior, by argument; nothing without one."""
+        return {} if self.prior is None else {"prior": self.prior.tables, "revised": self.prior.revised}
+
     def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> TrueTables:
         """See `Planned.tabulate`."""
         people = people or self.counted_people
@@ -214,8 +219,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """See `Planned.fit`."""
         measurer = Measurer(true, self.plan, source, on_measure)
         totals = self.exact_totals(true.total if self.arguments.total_is_public else None)
-        prior = {} if self.prior is None else {"prior": self.prior.tables, "revised": self.prior.revised}
-        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer, **prior)
+        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer, **self.prior_arguments)
         told: Mapping[str, Any] = {}
         if is_foreign(self.mechanism):
             told = about_foreign_tables(self.layout, made, totals)

@@ -35,6 +35,7 @@ def plan(
     mechanisms: Sequence[str] | None = None,
     target: Target | None = None,
     like: Any = None,
+    revises: str | os.PathLike[str] | None = None,
     replicates: int = DEFAULT_REPLICATES,
     seed: int | None = None,
     changes: Changes = (),
@@ -54,6 +55,8 @@ def plan(
         like: public stand-in data: a release or its folder, or a public table with the columns of the leaves and
             `count` (of group sizes `size` and `groups`). All figures are then simulated on it. It must be public, since
             the figures are computed from it without noise.
+        revises: the folder of the release that this one is to take the place of. Figures are then simulated on it,
+            unless there is another stand-in: they say how many numbers move by how much, if no record changed.
         replicates: of a simulation.
         seed: makes a simulation reproducible.
         changes: keys in place of the spec's; see `load_spec`.
@@ -70,7 +73,8 @@ def plan(
         >>> tt.plan("examples/counts.yaml", target={"county": 50})  # doctest: +SKIP
         ErrorPlan(TopDown, Budget(rho=0.000803), std_dev: country 49.9, state 50, county 50)
     """
-    loaded = load_spec(spec, changes=changes, allow_code=allow_code)
+    loaded = load_spec(spec, changes=changes, allow_code=allow_code).with_options(revises=revises)
+    like = revises if like is None else like
     _refuse_private_stand_in(loaded, like)
     arguments = loaded.arguments()
     if arguments.max_contributions == AUTO:

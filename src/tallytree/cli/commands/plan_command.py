@@ -50,6 +50,15 @@ def plan(
             help="Public stand-in data to simulate on: the folder of a release, or a public table.",
         ),
     ] = None,
+    revises: Annotated[
+        Path | None,
+        typer.Option(
+            "--revises",
+            metavar="DIR",
+            help="The folder of the release that this one is to take the place of: how many numbers move by how much, "
+            "if no record changed.",
+        ),
+    ] = None,
     replicates: Annotated[
         int | None, typer.Option("--replicates", metavar="NUMBER", help="The number of replicates of a simulation.")
     ] = None,
@@ -89,6 +98,7 @@ def plan(
             mechanisms=mechanisms or None,
             target=None if not targets else dict(_distinct([parsed_target(each) for each in targets])),
             like=like,
+            revises=revises,
             replicates=DEFAULT_REPLICATES if replicates is None else replicates,
             seed=seed,
             changes=changes or (),
@@ -99,7 +109,7 @@ def plan(
         if as_json:
             typer.echo(error_plan_json(found))
         else:
-            show_error_plan(console, found)
+            show_error_plan(console, found, revised=revises is not None)
         if picture is not None:
             save_picture(found, picture)
             logs.note(f"Picture: {picture}", event="picture")
@@ -165,7 +175,7 @@ def _distinct(pairs: list[tuple[str, Decimal]]) -> list[tuple[str, Decimal]]:
 Row = Mapping[str, Any]
 
 
-def show_error_plan(console: Console, plan: ErrorPlan) -> None:
+def show_error_plan(console: Console, plan: ErrorPlan, *, revised: bool = False) -> None:
     """Show the errors at the plan's budget, then those of other budgets and mechanisms, then the risk."""
     from tallytree.numbers.accuracy.expected_errors import shown
 
@@ -179,11 +189,20 @@ def show_error_plan(console: Console, plan: ErrorPlan) -> None:
             *(shown(row[name]) or "not known" for name in ("std_dev", "half_width")),
             shown(row["expected_maximum"]) or "not known",
             *([_percent(row["unreliable"])] if judged else []),
+            *([_percent(row["moved"])] if revised else []),
             row["basis"],
         ]
         for row in plan.levels
     ]
-    headings = ["level", "nodes", "std dev", "90 % within ±", "expected maximum", *(["unreliable"] if judged else [])]
+    headings = [
+        "level",
+        "nodes",
+        "std dev",
+        "90 % within ±",
+        "expected maximum",
+        *(["unreliable"] if judged else []),
+        *(["moved"] if revised else []),
+    ]
     console.print(fitted_table(console, [*headings, "basis"], rows))
     if plan.advice is not None:
         show_line(console, printable(str(plan.advice)))

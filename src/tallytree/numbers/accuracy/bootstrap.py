@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -388,12 +388,14 @@ class TableReplicates(Replicates):
         mechanism: that of the release.
         plan: its noise.
         totals: what it published exactly.
+        prior: what `reconcile` takes of a prior, by argument; nothing without one.
     """
 
     truth: PublishedTables
     mechanism: TablesMechanism
     plan: StatedPlan
     totals: PublicTotals | None
+    prior: Mapping[str, Any] = field(default_factory=dict)
 
     def truths(self) -> list[LevelCells]:
         """The cells and numbers that count as true, table by table."""
@@ -411,7 +413,7 @@ class TableReplicates(Replicates):
         measured = {name: self.plan.asked(name) for name in self.plan.levels}
         for source in sources:
             measurer = Measurer(self.truth, self.plan, source)
-            fitted = tables_by(self.mechanism, layout, measured, self.totals, measurer)
+            fitted = tables_by(self.mechanism, layout, measured, self.totals, measurer, **self.prior)
             tables = published_tables(layout, fitted).values()
             yield [ReplicatedLevel(table.nodes, table.columns) for table in tables]
 

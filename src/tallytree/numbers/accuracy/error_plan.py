@@ -70,6 +70,10 @@ ON_A_STAND_IN = (
     "Simulated on a stand-in, {} replicates: std_dev and half_width are of its cells that are not 0, the expected "
     "maximum is of all cells."
 )
+IF_NOTHING_CHANGED = (
+    "Of a revision: std dev and moved say how far, and how many, numbers move from those of the release that is revised "
+    "if no record changed. Where records changed they also move by that."
+)
 ABOVE_A_THRESHOLD = (
     "StabilityHistogram: the figures are of the counts of {} that are published; noisy counts below {:,} are left out, "
     "and nothing public tells how much all sums lack."
@@ -84,8 +88,9 @@ class ErrorPlan:
     Attributes:
         table: one row per budget, mechanism and level: `epsilon`, `delta`, `rho` (null where the budget has none),
             `mechanism`, `level`, `nodes`, `std_dev`, `half_width` (of a 90 % interval), `expected_maximum` (over the
-            level), `basis`, `least_usable` (from which number on a number is not unreliable) and `unreliable` (the
-            share of numbers that will be, on a stand-in). Null where nothing is known.
+            level), `basis`, `least_usable` (from which number on a number is not unreliable), `unreliable` (the share
+            of numbers that will be, on a stand-in) and `moved` (the share that is not the stand-in's). Null where
+            nothing is known.
         risk: one row per budget and false-positive rate of an attacker: `epsilon`, `delta`, `rho`,
             `false_positive_rate` and `true_positive_rate`, at most.
         statement: the risk at the budget of the plan, as the statement of the release will have it.
@@ -325,6 +330,8 @@ class PlannedSpec:
         bases = {row["basis"] for row in rows}
         if self.like is not None:
             yield ON_A_STAND_IN.format(self.replicates)
+        if own.prior is not None and own.prior.revised:
+            yield IF_NOTHING_CHANGED
         elif all(row["std_dev"] is None for row in rows if row["mechanism"] == mechanism):
             yield NO_CLOSED_FORM.format(mechanism)
         elif isinstance(own, PlannedHouseholds):
@@ -371,6 +378,7 @@ _ROWS = pa.schema(
         ("basis", pa.string()),
         ("least_usable", pa.float64()),
         ("unreliable", pa.float64()),
+        ("moved", pa.float64()),
     ]
 )
 _RISKS = pa.schema([*_AMOUNTS, ("false_positive_rate", pa.float64()), ("true_positive_rate", pa.float64())])

@@ -51,6 +51,7 @@ class ExpectedError:
         basis: where the figures are from.
         unreliable: the share of the level's published numbers that will be unreliable, or not distinguishable from 0;
             None where no public data tell it.
+        moved: the share of the level's numbers that differ from those of the stand-in; None without one.
     """
 
     level: str
@@ -60,6 +61,7 @@ class ExpectedError:
     expected_maximum: float | None
     basis: Basis
     unreliable: float | None = None
+    moved: float | None = None
 
     @property
     def least_usable(self) -> float | None:

@@ -95,6 +95,11 @@ def simulated_errors(
     ]
 
 
+def _mean(found: list[float]) -> float | None:
+    """The mean; None of nothing."""
+    return sum(found) / len(found) if found else None
+
+
 class _SimulatedLevel:
     """The errors of one level of all replicates.
 
@@ -113,10 +118,13 @@ class _SimulatedLevel:
         self._largest: list[float] = []
         self._rows: list[ReplicatedLevel] = []
         self._unreliable: list[float] = []
+        self._moved: list[float] = []
 
     def add(self, rows: ReplicatedLevel) -> None:
         """Take in the rows of a replicate."""
         errors = np.abs(looked_up(self._cells, rows.cells, rows.numbers) - self._true).astype(np.float64)
+        if len(rows.cells):
+            self._moved.append(float(np.mean(rows.numbers != looked_up(rows.cells, self._cells, self._true))))
         listed = looked_up(rows.cells, self._cells, np.ones(len(self._cells)))
         beside = np.abs(rows.numbers[listed == 0]).max(initial=0)
         self._largest.append(float(max(errors.max(initial=0.0), beside)))
@@ -138,7 +146,8 @@ class _SimulatedLevel:
             self._half_width(),
             sum(self._largest) / len(self._largest),
             "simulation",
-            sum(self._unreliable) / len(self._unreliable) if self._unreliable else None,
+            _mean(self._unreliable),
+            _mean(self._moved),
         )
 
     def _half_width(self) -> float:
@@ -239,7 +248,7 @@ def _of_tables(planned: PlannedTables, like: Any) -> TableReplicates:
     else:
         truth = PublishedTables(layout, _cells_of_tables(release, planned))
     totals = None if level is None else totals_at(layout, truth.tables, level)
-    return TableReplicates(truth, planned.mechanism, StatedPlan.of(planned.plan), totals)
+    return TableReplicates(truth, planned.mechanism, StatedPlan.of(planned.plan), totals, planned.prior_arguments)
 
 
 def _public_tables(planned: PlannedTables, listed: Any) -> PublishedTables:
@@ -265,7 +274,7 @@ def _of_households(planned: PlannedHouseholds, like: Any) -> HouseholdReplicates
         )
     listed, persons = planned.listed_persons(like, "like"), planned.persons
     truth = _public_tables(persons, listed.persons)
-    tables = TableReplicates(truth, persons.mechanism, StatedPlan.of(persons.plan), None)
+    tables = TableReplicates(truth, persons.mechanism, StatedPlan.of(persons.plan), None, persons.prior_arguments)
     return HouseholdReplicates(planned, tables, planned.ranks_of(listed))
 
 
