@@ -71,8 +71,8 @@ ON_A_STAND_IN = (
     "maximum is of all cells."
 )
 IF_NOTHING_CHANGED = (
-    "Of a revision: std dev and moved say how far, and how many, numbers move from those of the release that is revised "
-    "if no record changed. Where records changed they also move by that."
+    "Of a revision: std dev and moved say how far, and how many, numbers move from those of the release that is "
+    "revised if no record changed. Where records changed they also move by that."
 )
 ABOVE_A_THRESHOLD = (
     "StabilityHistogram: the figures are of the counts of {} that are published; noisy counts below {:,} are left out, "

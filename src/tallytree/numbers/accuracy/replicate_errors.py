@@ -206,8 +206,8 @@ def _of_counts(view: ReleaseView, plan: StatedPlan, published: list[PublishedLev
 def _of_tables(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> TableReplicates:
     if "prior" in view.statement:
         raise ValueError(
-            "release: its numbers were moved towards a prior, which no release keeps, so they cannot be made again; their "
-            "errors are in its tables"
+            "release: its numbers were moved towards a prior, which no release keeps, so they cannot be made again; "
+            "their errors are in its tables"
         )
     mechanism = mechanism_of(view.statement, tables, TablesMechanism)
     cells = view.all_cells()
