@@ -61,7 +61,7 @@ class Prior:
 
     Attributes:
         tables: by level of the areas and marginal, float64 (areas, cells); areas that it does not have are not numbers.
-        found: the share of its records in cells of the hierarchies.
+        found: the least share, over its tables, of what it counts in cells of the hierarchies.
         release: the release that it is, where it is one.
         revised: whether the release that is made takes its place.
     """
@@ -131,7 +131,7 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         return None
     sides = layout.product.attributes
     tables: dict[Place, FloatArray] = {}
-    found = 0.0
+    shares = []
     for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
         refined = [_refined(side, table.columns) for side in sides]
         keys = [LeafKey(*_truncated(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
@@ -139,16 +139,16 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         listed = Local().tabulate(table.given, CountRecords(tuple(keys), COUNT, unknown, "prior"))
         if int(listed.counts.sum()) > MOST_RECORDS:
             raise ValueError("prior: its counts add up to more than 2^50; give a coarser unit")
-        found = max(found, 1.0 if table.total is None else float(listed.counts.sum()) / max(table.total, 1))
+        shares.append(1.0 if table.total is None else float(listed.counts.sum()) / max(table.total, 1))
         level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
         cells[cells.sum(axis=1) == 0] = np.nan
         tables[level, marginal] = cells
-    if found < LEAST_FOUND:
+    if max(shares, default=0.0) < LEAST_FOUND:
         raise ValueError(
-            f"prior: {found:.0%} of what it counts lies in cells of the hierarchies; give one with their columns and "
+            f"prior: {max(shares, default=0.0):.0%} of what it counts lies in cells of the hierarchies; give one with their columns and "
             "labels"
         )
-    return Prior(tables, found, release, revised)
+    return Prior(tables, min(shares), release, revised)
 
 
 def _release_of(given: PriorOptions) -> Release | None:

@@ -119,10 +119,11 @@ def refuse_unrecorded(release: Release, account: Account, argument: str, what: s
     Raises:
         ValueError: the two would not be added up.
     """
-    known = (entry.release_id for entry in account.ledger.entries(account.posting.dataset))
+    ledger = account.ledger
+    known = [entry.release_id for entry in ledger.entries()] if ledger.path.exists() else []
     if release.statement["release"]["id"] not in known:
         raise ValueError(
-            f"{argument}: the ledger {account.ledger.path.name!r} does not have {what}, so the two would not be added "
+            f"{argument}: the ledger {ledger.path.name!r} does not have {what}, so the two would not be added "
             "up; give the ledger that it was recorded in"
         )
 
