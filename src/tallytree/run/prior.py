@@ -145,8 +145,8 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         tables[level, marginal] = cells
     if max(shares, default=0.0) < LEAST_FOUND:
         raise ValueError(
-            f"prior: {max(shares, default=0.0):.0%} of what it counts lies in cells of the hierarchies; give one with their columns and "
-            "labels"
+            f"prior: {max(shares, default=0.0):.0%} of what it counts lies in cells of the hierarchies; give one with "
+            "their columns and labels"
         )
     return Prior(tables, min(shares), release, revised)
 
