@@ -11,6 +11,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.cli.failures import ExitCode
+from tallytree.engines import Local
 from tallytree.ledger import Ledger
 from tallytree.release import Release
 
@@ -132,7 +133,7 @@ def test_a_revision_has_other_noise_also_where_nothing_changed(folder, output):
     output(*MADE)
     output(*REVISED)
     earlier, later = (Release.load(each) for each in ("day", "revised"))
-    assert earlier.statement["release"]["plan"] == later.statement["release"]["plan"]
+    assert later.statement["prior"]["release"] == earlier.statement["release"]["id"]
     assert not earlier.measurements("county").equals(later.measurements("county"))
     changes = tt.change("day", "revised", "county")
     assert changes["std_dev"].to_pylist()[0] > 0
@@ -207,7 +208,12 @@ def test_what_cannot_be_revised_is_refused_before_records_are_read(folder, outpu
     output(*MADE)
     pq.write_table(pa.table({"state": ["A", "A", "C"], "county": ["x", "y", "x"]}), folder / "more.parquet")
     pq.write_table(pa.table({"state": ["A", "B"], "county": ["x", "y"]}), folder / "deep.parquet")
-    monkeypatch.setattr("tallytree.engines.Local.tabulate", lambda *_: pytest.fail("records were read"))
+    read = Local.tabulate
+
+    def public_only(self, table, request):
+        return read(self, table, request) if request.argument == "prior" else pytest.fail("records were read")
+
+    monkeypatch.setattr(Local, "tabulate", public_only)
     output("limit", "b.db", "people", "--epsilon", "2", "--neighboring", "add_remove")
     assert re.search(says, refusal("release", "counts.yaml", *DAY, *options))
     assert len(Ledger("ledger.db").entries()) == 1

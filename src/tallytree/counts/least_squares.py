@@ -20,6 +20,7 @@ from tallytree.counts.measured_level import (
     without,
 )
 from tallytree.counts.mechanism import Begun, GoesDown, checked_sparsity, statistics_of_counts
+from tallytree.counts.prior_fit import PriorOfCounts, prior_fit
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts, dense_level, typical_error
 from tallytree.counts.sparse_fit import NOTHING_MEASURED, NothingDropped, SparseFit, sparse_fit, whole_fit
 from tallytree.counts.top_down import MeasuredFamilies, TopDown, measured_families, measured_root
@@ -104,11 +105,15 @@ class LeastSquares(GoesDown):
         """See `CountsMechanism.rounding`: that of a fraction which is rounded to the nearest integer."""
         return 1 / 12
 
+    def takes_prior(self, tree: Tree) -> bool:
+        """See `CountsMechanism`."""
+        return tree.enumerated and self.sparsity == 0
+
     def reconcile_and_tell(
-        self, tree: Tree, total: int | None, measurer: Measures
+        self, tree: Tree, total: int | None, measurer: Measures, prior: PriorOfCounts | None = None
     ) -> tuple[Sequence[ReleasedCounts], Mapping[str, Any]]:
         """See `CountsMechanism.reconcile_and_tell`: how sparse the data are, with `sparsity="auto"`."""
-        begun = self.begin(tree, total, measurer, whole=True)
+        begun = self.begin(tree, total, measurer, whole=True, prior=prior)
         return begun.levels, begun.facts
 
     def descend(self, tree: Tree, depth: int, above: ReleasedCounts, measurer: Measures) -> ReleasedCounts:
@@ -135,7 +140,9 @@ class LeastSquares(GoesDown):
             "(what is beyond it is projected as by TopDown), or choose TopDown"
         )
 
-    def begin(self, tree: Tree, total: int | None, measurer: Measures, *, whole: bool) -> Begun:
+    def begin(
+        self, tree: Tree, total: int | None, measurer: Measures, *, whole: bool, prior: PriorOfCounts | None = None
+    ) -> Begun:
         """See `GoesDown`: all levels; but not the `whole`, those above the first that is too much for one fit."""
         levels = [_root(tree, total, measurer)]
         before: Sequence[MeasuredLevel] = levels
@@ -151,18 +158,28 @@ class LeastSquares(GoesDown):
             before = levels
             if self._fits(levels):
                 levels = fitted(levels)
-        return self._finished(tree, before, levels)
+        return self._finished(tree, before, levels, prior)
 
-    def _finished(self, tree: Tree, before: Sequence[MeasuredLevel], levels: Sequence[MeasuredLevel]) -> Begun:
+    def _finished(
+        self,
+        tree: Tree,
+        before: Sequence[MeasuredLevel],
+        levels: Sequence[MeasuredLevel],
+        prior: PriorOfCounts | None = None,
+    ) -> Begun:
         """All levels as they are published.
 
         Args:
             tree: the public tree.
             before: the measured levels before the last fit.
             levels: after it.
+            prior: what the counts are expected to resemble; None without it.
         """
         facts: Mapping[str, Any] = {"sparsity": NOTHING_MEASURED} if self.sparsity == AUTO else {}
         chosen: SparseFit | NothingDropped | None = None
+        if prior is not None and self._may_choose(before):
+            known, errors = prior_fit(before, prior)
+            return Begun(_with_errors(tree, _released(tree, known, with_std_dev=True), errors), dense=True)
         if self._may_choose(before):
             if self.sparsity == AUTO:
                 chosen = sparse_fit(before, levels, [tree.size(level.depth) for level in before])
@@ -307,6 +324,24 @@ def _released(
             counts = replace(counts, typical_error=typical_error(tree, depth, counts, released[-1] if depth else None))
         released.append(counts)
     return released
+
+
+def _with_errors(
+    tree: Tree, released: Sequence[ReleasedCounts], errors: Sequence[tuple[MeasuredLevel, FloatArray]]
+) -> list[ReleasedCounts]:
+    """The released counts with the typical errors of measured nodes, and of nodes that have no sibling."""
+    found: list[ReleasedCounts] = []
+    known = {level.depth: (level.nodes, each) for level, each in errors}
+    for depth, counts in enumerate(released):
+        typical = counts.typical_error
+        if typical is not None and depth in known:
+            nodes, of_nodes = known[depth]
+            typical = typical.copy()
+            typical[nodes] = of_nodes
+        elif typical is not None and tree.only_children(depth) and found[-1].typical_error is not None:
+            typical = found[-1].typical_error[tree.parents(depth, counts.nodes)]
+        found.append(replace(counts, typical_error=typical))
+    return found
 
 
 def _dense_estimates(

@@ -62,6 +62,10 @@ class CountsMechanism(Mechanism):
         """The variance that rounding to integers that add up has beside `expected_variances`, about."""
         return 0.0
 
+    def takes_prior(self, tree: Tree) -> bool:
+        """Whether `reconcile_and_tell` has an argument `prior`, a `PriorOfCounts`, for this tree."""
+        return False
+
     @abstractmethod
     def reconcile(self, tree: Tree, total: int | None, measurer: Measures) -> Sequence[ReleasedCounts]:
         """Measure, and compute the counts of every level, root first; `total` is None where it is private."""

@@ -25,6 +25,7 @@ from tallytree.counts.least_squares import LeastSquares
 from tallytree.counts.listed_errors import Rule, known_of, listed_errors, sparsity_of
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.mechanism import Begun
+from tallytree.counts.prior_fit import PriorOfCounts
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
 from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts, share_unlisted
 from tallytree.hierarchy import Tree
@@ -54,7 +55,13 @@ class Remainders(LeastSquares):
                 "one of the two out"
             )
 
-    def _finished(self, tree: Tree, before: Sequence[MeasuredLevel], levels: Sequence[MeasuredLevel]) -> Begun:
+    def _finished(
+        self,
+        tree: Tree,
+        before: Sequence[MeasuredLevel],
+        levels: Sequence[MeasuredLevel],
+        prior: PriorOfCounts | None = None,
+    ) -> Begun:
         if not self._may_choose(before):
             return super()._finished(tree, before, levels)
         found, about = listed(before, levels, [tree.size(level.depth) for level in before])

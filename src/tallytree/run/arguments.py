@@ -16,7 +16,7 @@ from tallytree.budget import Budget, exact
 from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.terms import AUTO, Doc, Invariants, RecordsOfAPerson
 from tallytree.product import Product
-from tallytree.run.options import CountsOptions, PersonOptions, PriorOptions, RecordOptions, SharedArguments
+from tallytree.run.options import CountsOptions, PersonOptions, PriorOptions, SharedArguments
 from tallytree.sizes import PrivateMaximum, SizesMechanism
 from tallytree.support.validate import column, flag, integer, safe_text, text
 from tallytree.tables import TablesMechanism
@@ -51,7 +51,7 @@ BUDGET = Doc(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountsArguments(CountsOptions, RecordOptions):
+class CountsArguments(CountsOptions, PriorOptions):
     """The arguments of `tallytree.release_counts`."""
 
     records: Annotated[TableArgument, PRIVATE_TABLE]
@@ -77,7 +77,7 @@ class ContributionsArguments(CountsArguments):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FlowsArguments(CountsOptions, RecordOptions):
+class FlowsArguments(CountsOptions, PriorOptions):
     """The arguments of `tallytree.release_flows`."""
 
     private_argument = "trips"

@@ -34,6 +34,7 @@ from tallytree.run.planning import (
     noise_plan,
     warn_caller,
 )
+from tallytree.run.prior import prior_name, prior_of_counts
 from tallytree.sources.addresses import published_private_name
 from tallytree.support.validate import choice, safe_text
 
@@ -72,6 +73,14 @@ def plan_counts(
     asked = exact_statistics(mechanism.statistics(tree, total_is_public=arguments.total_is_public))
     check_person(arguments, leaf_keys(tree, arguments.leaf, arguments.on_unknown))
     check_memory(mechanism, tree, arguments.memory, arguments.noise)
+    prior = None
+    if mechanism.takes_prior(tree) and arguments.memory is None:
+        prior = prior_of_counts(arguments, tree)
+    elif arguments.prior is not None:
+        raise ValueError(
+            f"prior: {mechanism!r} takes none here; leave it out, or count a Hierarchy by "
+            "tallytree.counts.LeastSquares() with its defaults, without memory"
+        )
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
         warn_caller(f"mechanism: {mechanism.caution}")
@@ -86,12 +95,16 @@ def plan_counts(
         arguments=arguments,
         tree=tree,
         public_tree=tree,
-        table_names={argument: published_private_name(arguments.records)},
+        table_names={
+            argument: published_private_name(arguments.records),
+            **({} if arguments.prior is None else {"prior": prior_name(arguments.prior)}),
+        },
         mechanism=mechanism,
         statistics=in_place_of_counts(asked, tree, distinct=arguments.distinct),
         plan=plan,
         engine=chosen_engine(arguments.engine, arguments.memory),
         account=account(arguments, statistic, mechanism, plan),
+        prior=prior,
         argument=argument,
     )
     return sealed(planned, given)

@@ -152,6 +152,8 @@ class PlannedContributions(Planned[FirstPhase, PeopleByRecords]):
 def plan_contributions(arguments: ContributionsArguments) -> PlannedContributions:
     """Plan a release of people by their number of records; see `tallytree.release_contributions`."""
     options = options_of(arguments, CountsArguments)
+    if arguments.prior is not None:
+        raise ValueError("prior: people by their number of records take none; leave it out")
     return contributions_of(plan_counts(CountsArguments(**options)), arguments.share, arguments.at_most)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tallytree.accounting import StabilityPlan
 from tallytree.counts import CountsMechanism
 from tallytree.counts.mechanism import GoesDown, MeasuresInPlace
+from tallytree.counts.prior_fit import PriorOfCounts
 from tallytree.counts.released_counts import count_negative, count_violations
 from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.kinds.foreign import is_foreign
@@ -121,6 +122,14 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         numbers = rehearsal.leaf_numbers(tree.size(len(tree.levels) - 1), records)
         return replace(self, tree=tree), TrueCounts(tree, *numbers, distinct=self.arguments.distinct)
 
+    @property
+    def prior_arguments(self) -> dict[str, Any]:
+        """What `CountsMechanism.reconcile_and_tell` takes of the prior, by argument; nothing without one."""
+        if self.prior is None:
+            return {}
+        nodes = {depth: cells for (depth,), cells in self.prior.tables.items()}
+        return {"prior": PriorOfCounts(nodes, self.prior.revised)}
+
     def tabulate(
         self, work: Workspace | None = None, people: CountedPeople | None = None
     ) -> TrueCounts | CountsInFiles:
@@ -162,7 +171,9 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             levels = counts_by(self.mechanism, self.tree, total, self.measures(measurer))
             told: Mapping[str, Any] = about_foreign_counts(levels, total)
         else:
-            levels, told = self.mechanism.reconcile_and_tell(self.tree, total, self.measures(measurer))
+            levels, told = self.mechanism.reconcile_and_tell(
+                self.tree, total, self.measures(measurer), **self.prior_arguments
+            )
         about = {
             "constraint_violations": count_violations(self.tree, levels),
             "negative_numbers": count_negative(levels),

@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.engines import Local
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.kinds.terms import OnUnknown
 from tallytree.ledger import Account, Ledger, checked_run
-from tallytree.private import CountRecords
+from tallytree.private import CountRecords, LeafCounts
 from tallytree.product import Attribute, LeafKey
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
@@ -57,16 +57,17 @@ NOTE = (
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What a release of tables takes from a prior.
+    """What a release takes from a prior.
 
     Attributes:
-        tables: by level of the areas and marginal, float64 (areas, cells); areas that it does not have are not numbers.
+        tables: of tables, by level of the areas and marginal, float64 (areas, cells); of counts, by level, (nodes,).
+            Areas that it does not have are not numbers.
         found: the least share, over its tables, of what it counts in cells of the hierarchies.
         release: the release that it is, where it is one.
         revised: whether the release that is made takes its place.
     """
 
-    tables: Mapping[Place, FloatArray]
+    tables: Mapping[Any, FloatArray]
     found: float
     release: Release | None
     revised: bool = False
@@ -125,13 +126,77 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         TypeError: it is no table and no release.
         OSError: it cannot be read.
     """
+    tables: dict[Place, FloatArray] = {}
+    read = _read(given, layout.product.attributes)
+    if read is None:
+        return None
+    for refined, listed in read.tables:
+        level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
+        cells[cells.sum(axis=1) == 0] = np.nan
+        tables[level, marginal] = cells
+    return Prior(tables, read.found, read.release, read.revised)
+
+
+def prior_of_counts(given: PriorOptions, tree: Tree) -> Prior | None:
+    """The prior of a release of counts on a hierarchy; None without one. `tables` are by level, float64 (nodes,).
+
+    Args:
+        given: the options; see `prior_of_tables`.
+        tree: the hierarchy.
+
+    Raises:
+        ValueError, TypeError, OSError: see `prior_of_tables`.
+    """
+    if not isinstance(tree, Hierarchy):
+        raise TypeError(f"tree: {type(tree).__name__} must be a Hierarchy")
+    side = Attribute("area", tree, tree.columns)
+    read = _read(given, [side])
+    if read is None:
+        return None
+    levels: dict[tuple[int, ...], FloatArray] = {}
+    for (refined,), listed in read.tables:
+        depth = len(tree.levels) - 1 - len(tree.columns) + refined
+        cells = np.bincount(listed.parts[0], listed.counts, tree.size(depth)).astype(np.float64)
+        levels[(depth,)] = cells
+    for depth in range(max(depth for (depth,) in levels) - 1, -1, -1):  # others are sums
+        sums = np.bincount(
+            tree.parents(depth + 1, np.arange(tree.size(depth + 1))), levels[(depth + 1,)], tree.size(depth)
+        )
+        levels.setdefault((depth,), sums.astype(np.float64))
+    for cells in levels.values():
+        cells[cells == 0] = np.nan
+    return Prior(levels, read.found, read.release, read.revised)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """What was read of a prior.
+
+    Attributes:
+        tables: per table, how many columns of each hierarchy it has, and what it counts there.
+        found: see `Prior`.
+        release: see `Prior`.
+        revised: see `Prior`.
+    """
+
+    tables: Sequence[tuple[Sequence[int], LeafCounts]]
+    found: float
+    release: Release | None
+    revised: bool
+
+
+def _read(given: PriorOptions, sides: Sequence[Attribute]) -> _Read | None:
+    """Read the prior of a release; None without one.
+
+    Args:
+        given: the options.
+        sides: the hierarchies.
+    """
     revised = given.prior is None and given.revised is not None
     release = given.revised.release if given.revised is not None and revised else _release_of(given)
-    if given.prior is None and not revised:
+    if given.prior is None and (release is None or ReleaseView(release).number != COUNT):
         return None
-    sides = layout.product.attributes
-    tables: dict[Place, FloatArray] = {}
-    shares = []
+    tables, shares = [], [0.0]
     for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
         refined = [_refined(side, table.columns) for side in sides]
         keys = [LeafKey(*_truncated(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
@@ -140,15 +205,13 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         if int(listed.counts.sum()) > MOST_RECORDS:
             raise ValueError("prior: its counts add up to more than 2^50; give a coarser unit")
         shares.append(1.0 if table.total is None else float(listed.counts.sum()) / max(table.total, 1))
-        level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
-        cells[cells.sum(axis=1) == 0] = np.nan
-        tables[level, marginal] = cells
-    if max(shares, default=0.0) < LEAST_FOUND:
+        tables.append((refined, listed))
+    if max(shares) < LEAST_FOUND:
         raise ValueError(
-            f"prior: {max(shares, default=0.0):.0%} of what it counts lies in cells of the hierarchies; give one with "
-            "their columns and labels"
+            f"prior: {max(shares):.0%} of what it counts lies in cells of the hierarchies; give one with their columns "
+            "and labels"
         )
-    return Prior(tables, min(shares), release, revised)
+    return _Read(tables, min(shares[1:]), release, revised)
 
 
 def _release_of(given: PriorOptions) -> Release | None:

@@ -1,0 +1,133 @@
+"""Counts of a hierarchy that know a prior: what stays as it is, what is stated, and what is gained."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import tallytree as tt
+
+AREAS = 400
+RNG = np.random.default_rng
+PROVINCE = np.sort(RNG(1).integers(0, 10, AREAS))
+TABLE = pa.table({"province": [f"p{i}" for i in PROVINCE], "town": [f"t{i:03d}" for i in range(AREAS)]})
+TREE = tt.Hierarchy.from_table(TABLE, ["province", "town"])
+WEIGHTS = RNG(2).lognormal(0, 1, AREAS)
+
+
+def numbers(year):
+    """Records of each town: a few per cent more or less than in another year; a tenth of the towns has none."""
+    found = RNG(year).poisson(40 * WEIGHTS * np.exp(0.05 * RNG(year + 99).standard_normal(AREAS)))
+    found[::10] = 0
+    return found
+
+
+def release(year, epsilon=0.3, **options):
+    records = TABLE.append_column("n", pa.array(numbers(year)))
+    given = {"neighboring": "add_remove", "count": "n"} | options
+    return tt.release_counts(records, TREE, tt.Budget(epsilon=epsilon, delta=1e-8), **given)
+
+
+def register(counts):
+    return TABLE.append_column("count", pa.array(counts))
+
+
+def errors(made, year):
+    return made.to_pandas("town")["count"].to_numpy() - numbers(year)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Releases of 8 seeds: without a prior, with the year before, with a wrong one."""
+    found = {"alone": [], "known": [], "wrong": []}
+    for seed in range(8):
+        found["alone"].append(release(5, seed=seed))
+        found["known"].append(release(5, seed=seed, prior=register(numbers(4)), prior_is_public=True))
+        wrong = RNG(seed).permutation(numbers(4))
+        found["wrong"].append(release(5, seed=seed, prior=register(wrong), prior_is_public=True))
+    return found
+
+
+def rmse(made):
+    return np.sqrt(np.mean([np.mean(errors(each, 5) ** 2) for each in made]))
+
+
+def test_a_prior_lowers_errors_and_a_wrong_one_does_not_raise_them(runs):
+    """Of 3,200 numbers each; a ratio of root mean squares has a standard error below 0.03."""
+    assert rmse(runs["known"]) <= 0.75 * rmse(runs["alone"])
+    assert rmse(runs["wrong"]) <= 1.05 * rmse(runs["alone"])
+
+
+@pytest.mark.parametrize("kind", ["known", "wrong"])
+def test_what_is_stated_is_true(runs, kind):
+    made = runs[kind]
+    typical = np.sqrt(np.mean([np.mean(each.to_pandas("town")["typical_error"] ** 2) for each in made]))
+    assert 0.85 <= typical / rmse(made) <= 1.25
+    held = []
+    for each in made:
+        rows = each.table("town", alpha=0.1).to_pandas()
+        held.append(np.mean((rows["ci_lower"] <= numbers(5)) & (numbers(5) <= rows["ci_upper"])))
+        assert ((rows["ci_lower"] <= rows["count"]) & (rows["count"] <= rows["ci_upper"])).all()
+    assert np.mean(held) >= 0.88
+
+
+def test_counts_are_integers_that_add_up(runs):
+    for made in (*runs["known"], *runs["wrong"]):
+        towns, provinces = made.to_pandas("town"), made.to_pandas("province")
+        assert (towns["count"] >= 0).all()
+        assert towns.groupby("province")["count"].sum().tolist() == provinces["count"].tolist()
+        assert provinces["count"].sum() == made.to_pandas("all")["count"][0]
+        assert made.statement["constraint_violations"] == 0
+
+
+def test_unbiased_estimates_and_their_errors_do_not_know_the_prior():
+    """Their squares are those of `std_dev`, with a prior that is wrong everywhere: 4,000 numbers, 4 standard errors."""
+    wrong = register(np.full(AREAS, 500))
+    squares, stated = [], []
+    for seed in range(10):
+        rows = release(5, seed=seed, prior=wrong, prior_is_public=True).table("town", unbiased=True).to_pandas()
+        squares.append(np.mean((rows["unbiased"] - numbers(5)) ** 2))
+        stated.append(np.mean(rows["std_dev"] ** 2))
+    assert np.mean(squares) == pytest.approx(np.mean(stated), rel=4 * np.sqrt(2 / 4_000))
+
+
+def test_a_public_total_is_kept():
+    made = release(5, seed=1, neighboring="change_one", prior=register(numbers(4)), prior_is_public=True)
+    assert made.to_pandas("all")["count"][0] == numbers(5).sum()
+
+
+def test_a_prior_of_provinces_only_or_of_some_towns_is_taken():
+    provinces = pd.DataFrame({"province": TABLE["province"].to_pylist(), "count": numbers(4)})
+    coarse = provinces.groupby("province")["count"].sum().reset_index()
+    for prior in (coarse, register(numbers(4)).slice(0, 50)):
+        made = release(5, seed=1, prior=prior, prior_is_public=True)
+        assert made.statement["constraint_violations"] == 0
+        assert rmse([made]) <= 1.1 * rmse([release(5, seed=1)])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"mechanism": tt.counts.TopDown()}, {"mechanism": tt.counts.LeastSquares(sparsity=3)}, {"memory": "1GB"}],
+)
+def test_where_no_prior_is_taken_it_is_refused(options):
+    with pytest.raises(ValueError, match=r"prior: .*leave it out"):
+        release(5, prior=register(numbers(4)), prior_is_public=True, **options)
+
+
+def test_people_by_their_number_of_records_take_none():
+    records = TABLE.append_column("who", pa.array(range(AREAS)))
+    with pytest.raises(ValueError, match=r"prior: .*leave it out"):
+        tt.release_contributions(
+            records, TREE, tt.Budget(epsilon=1), neighboring="add_remove", person="who", prior=register(numbers(4)),
+            prior_is_public=True,
+        )  # fmt: skip
+
+
+def test_a_revision_stays_near_the_release_that_it_revises(tmp_path):
+    first = release(5, epsilon=1)
+    folder = first.save(tmp_path / "first")
+    was = first.to_pandas("town")["count"].to_numpy()
+    revised, alone = (release(5, epsilon=0.1, **options) for options in ({"revises": folder}, {}))
+    moved, anew = (np.sqrt(np.mean((each.to_pandas("town")["count"] - was) ** 2)) for each in (revised, alone))
+    assert moved <= 0.5 * anew
+    assert "prior" in revised.statement
