@@ -61,7 +61,7 @@ def with_prior_run(loaded: Spec, run: str, folder: Path) -> Spec:
     if loaded.table("prior") is not None:
         raise ValueError("prior_run: the spec names a prior; leave one of the two out")
     ledger = None if loaded.ledger_path is None else Ledger(loaded.ledger_path)
-    return loaded.with_options(prior=str(folder_of_run(run, folder, ledger, loaded.dataset)))
+    return loaded.with_options(prior=str(folder_of_run(run, folder, ledger, loaded.dataset, loaded.run)))
 
 
 def is_finished(loaded: Spec, output: Output, *, statistic: str | None = None) -> bool:

@@ -256,14 +256,20 @@ def prior_name(prior: Any) -> Any:
     return f"release {prior.statement['release']['id']}" if isinstance(prior, Release) else published_name(prior)
 
 
-def folder_of_run(run: str, folder: str | os.PathLike[str], ledger: Ledger | None, dataset: str | None) -> Path:
+def folder_of_run(
+    run: str, folder: str | os.PathLike[str], ledger: Ledger | None, dataset: str | None, own: str | None
+) -> Path:
     """The folder with the last release of a run, among those that lie beside a folder.
+
+    Where the ledger has the run that is made already, with a release of that run as prior, it is this release: a run
+    that is repeated has the prior that it had, also if that was revised since.
 
     Args:
         run: the name of the run.
         folder: the folder of the release that is made.
         ledger: has the run.
         dataset: the data set's name in it.
+        own: the name of the run that is made; None without one.
 
     Raises:
         ValueError: no ledger is named, it does not have the run, or no folder has the release.
@@ -273,21 +279,25 @@ def folder_of_run(run: str, folder: str | os.PathLike[str], ledger: Ledger | Non
         raise ValueError(
             "prior_run: the ledger says which release is that of a run; name ledger and dataset, or give prior"
         )
-    found = [entry.release_id for entry in ledger.entries(dataset) if entry.run == checked_run(run)]
+    entries = ledger.entries(dataset)
+    found = [entry.release_id for entry in entries if entry.run == checked_run(run)]
+    priors = [entry.prior or {} for entry in entries if entry.run == own]
+    before = [prior["release"] for prior in priors if "release" in prior]
     if not found:
         raise ValueError(
             f"prior_run: the ledger {ledger.path.name!r} has no run {run!r} of {dataset!r}; name one that it has"
         )
+    wanted = before[-1] if before and before[-1] in found else found[-1]
     beside = Path(os.path.abspath(folder)).parent  # noqa: PTH100  (as the release is saved)
     for file in sorted(beside.glob("*/release.json")):
         try:
             stated = json.loads(file.read_bytes())["statement"]["release"]["id"]
         except (ValueError, KeyError, TypeError):  # of something else; what is found is checked when it is loaded
             continue
-        if stated == found[-1]:
+        if stated == wanted:
             return file.parent
     raise ValueError(
-        f"prior_run: no folder in {beside.name!r} has the last release of the run {run!r}; give its folder as prior"
+        f"prior_run: no folder in {beside.name!r} has the release of the run {run!r}; give its folder as prior"
     )
 
 
