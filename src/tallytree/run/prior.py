@@ -30,7 +30,7 @@ from tallytree.hierarchy import Hierarchy, Tree
 from tallytree.kinds.terms import OnUnknown
 from tallytree.ledger import Account, Ledger, checked_run
 from tallytree.private import CountRecords, LeafCounts
-from tallytree.product import Attribute, LeafKey
+from tallytree.product import Attribute, LeafKey, Product
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
@@ -40,9 +40,10 @@ from tallytree.sources.addresses import published_name
 from tallytree.sources.locate import locate
 from tallytree.sources.reading import column_names
 from tallytree.sources.same_tables import refuse_private
-from tallytree.support.arrays import FloatArray
+from tallytree.support.arrays import BoolArray, FloatArray
 from tallytree.tables import TableLayout
 
+_NUMBER = "number of the area"
 COUNT = "count"
 """The column of the numbers."""
 LEAST_FOUND = 0.5
@@ -132,7 +133,8 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         return None
     for refined, listed in read.tables:
         level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
-        cells[cells.sum(axis=1) == 0] = np.nan
+        areas = layout.product.attributes[0]
+        cells[_absent(areas, layout.areas_refined(level), read.release)] = np.nan
         tables[level, marginal] = cells
     return Prior(tables, read.found, read.release, read.revised)
 
@@ -157,14 +159,13 @@ def prior_of_counts(given: PriorOptions, tree: Tree) -> Prior | None:
     for (refined,), listed in read.tables:
         depth = len(tree.levels) - 1 - len(tree.columns) + refined
         cells = np.bincount(listed.parts[0], listed.counts, tree.size(depth)).astype(np.float64)
+        cells[_absent(side, refined, read.release)] = np.nan
         levels[(depth,)] = cells
     for depth in range(max(depth for (depth,) in levels) - 1, -1, -1):  # others are sums
         sums = np.bincount(
             tree.parents(depth + 1, np.arange(tree.size(depth + 1))), levels[(depth + 1,)], tree.size(depth)
         )
         levels.setdefault((depth,), sums.astype(np.float64))
-    for cells in levels.values():
-        cells[cells == 0] = np.nan
     return Prior(levels, read.found, read.release, read.revised)
 
 
@@ -212,6 +213,32 @@ def _read(given: PriorOptions, sides: Sequence[Attribute]) -> _Read | None:
             "and labels"
         )
     return _Read(tables, min(shares[1:]), release, revised)
+
+
+def _absent(side: Attribute, refined: int, release: Release | None) -> BoolArray:
+    """The areas that an earlier release does not have, as there were none then: bool (areas,); of a table, none.
+
+    Args:
+        side: the hierarchy of the areas.
+        refined: how many of its columns are refined at their level.
+        release: the earlier release; None where the prior is a table, in which areas that are not listed have 0.
+    """
+    absent: BoolArray = np.zeros(side.size(refined), dtype=np.bool_)
+    if release is None or not refined or release.tree is None:
+        return absent
+    tree = ReleaseView(release).known_tree
+    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
+    other = next((each for each in sides if each.columns[:refined] == side.columns[:refined]), None)
+    if other is None:
+        return absent
+    names = list(side.columns[:refined])
+    own, theirs = (
+        pa.table(dict(zip(names, of.path_arrays(refined, np.arange(of.size(refined))), strict=True)))
+        for of in (side, other)
+    )
+    numbered = own.append_column(_NUMBER, pa.array(np.arange(own.num_rows)))
+    absent[numbered.join(theirs, names, join_type="left anti").column(_NUMBER).to_numpy()] = True
+    return absent
 
 
 def _release_of(given: PriorOptions) -> Release | None:

@@ -321,6 +321,10 @@ class TableLayout:
         """The level of a table's areas in `families`; 0 is the root."""
         return self._sides[0].level(self.tables[depth].refined[0])
 
+    def areas_refined(self, level: int) -> int:
+        """How many columns of the areas are refined at a level of `families`."""
+        return self._sides[0].refined[level]
+
     def area_level_at(self, refined: int) -> int:
         """The level, in `families`, at which so many columns of the areas are refined."""
         return self._sides[0].level(refined)
