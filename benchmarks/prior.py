@@ -4,10 +4,10 @@
 
 `release`: the prior is the release of the period before, which had its own prior in turn. `truth`: the true numbers of
 the period before, as if they were a public register. `shuffled`: these, with their cells shuffled. Ratios are to the
-release without a prior, on the same noise: of mean absolute errors, and of root mean squares; standard errors are over runs. `stated` is
-`typical_error` ÷ root mean square error, `held` the share of 90 % intervals that hold; both also for the tenth of the
-cells that changed most since the period before. `told` is the share of 90 % intervals of `tt.change` that hold the
-true change to the period before, where the release has it as prior.
+release without a prior, on the same noise: of mean absolute errors, and of root mean squares; standard errors are over
+runs. `stated` is `typical_error` ÷ root mean square error, `held` the share of 90 % intervals that hold; both also for
+the tenth of the cells that changed most since the period before. `told` is the share of 90 % intervals of `tt.change`
+that hold the true change to the period before, where the release has it as prior.
 """
 
 from __future__ import annotations
@@ -74,11 +74,10 @@ def run(
     for at, records in enumerate(periods.values()):
 
         def release(records: pd.DataFrame = records, at: int = at, **prior: object) -> tt.Release:
+            rows, budget = pa.Table.from_pandas(records, preserve_index=False), tt.Budget(epsilon=epsilon, delta=1e-8)
+            given = {"neighboring": "add_remove", "tables": tables, "count": "n", "seed": 1_000 * seed + at}
             with same_noise():
-                return tt.release_tables(
-                    pa.Table.from_pandas(records, preserve_index=False), product, tt.Budget(epsilon=epsilon, delta=1e-8),
-                    neighboring="add_remove", tables=tables, count="n", seed=1_000 * seed + at, **prior,
-                )  # fmt: skip
+                return tt.release_tables(rows, product, budget, **given, **prior)
 
         made = {"none": release()}
         if before is not None:

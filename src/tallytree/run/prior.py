@@ -329,7 +329,7 @@ def folder_of_run(
 
 
 @dataclass(frozen=True)
-class _Given:
+class _PriorTable:
     """A table of a prior.
 
     Attributes:
@@ -343,7 +343,7 @@ class _Given:
     total: int | None = None
 
 
-def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> Iterator[_Given]:
+def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> Iterator[_PriorTable]:
     """The tables of a prior, of those with columns of the hierarchies, and of no others.
 
     Raises:
@@ -357,7 +357,7 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
                 f"prior: it has the columns {', '.join(map(repr, names))}; it needs {COUNT!r}, and columns of the "
                 f"hierarchies, which are {', '.join(map(repr, columns))}"
             )
-        yield _Given(prior, known)
+        yield _PriorTable(prior, known)
         return
     view = ReleaseView(release)
     if view.number != COUNT:
@@ -368,7 +368,7 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
         path = view.paths(level)
         if path and set(path) <= set(columns):
             rows = view.whole(level).select([*path, COUNT]).drop_null()
-            yield _Given(rows, tuple(path), pc.sum(rows.column(COUNT)).as_py() or 0)
+            yield _PriorTable(rows, tuple(path), pc.sum(rows.column(COUNT)).as_py() or 0)
 
 
 def _refined(side: Attribute, names: Sequence[str]) -> int:
