@@ -15,11 +15,11 @@ from hypothesis import settings
 
 import tallytree as tt
 from helpers.counted_once import ANEW, counted_once
+from helpers.inside import order
 from helpers.order import TESTS, in_order
 from helpers.spark import ended, forget, started
 from helpers.tools import check_release
 from tallytree.release.release import Release
-from tallytree.run import order
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""

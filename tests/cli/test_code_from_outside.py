@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import foreign
 from tallytree.cli.failures import ExitCode
-from tallytree.kinds import foreign
 from tallytree.spec import load_spec
 
 HELPERS = Path(__file__).parents[1] / "helpers"

@@ -11,12 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import KeyedNoise, Measurer, TrueCounts, plan_noise, sensitivity
+from helpers.inside import KeyedNoise, Measurer, TrueCounts, fitted_errors, machine, plan_noise, sensitivity
 from tallytree.counts import listed_errors, sparse_fit, top_down
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
-from tallytree.numbers.accuracy.fitted_errors import fitted_errors
 from tallytree.spec import load_spec
-from tallytree.support import machine
 
 AUTO = tt.counts.LeastSquares(sparsity="auto")
 NONE = np.empty(0, np.int64)

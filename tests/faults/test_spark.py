@@ -15,11 +15,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountRecords
+from helpers.inside import ContributionBound, CountRecords
+from helpers.inside import spark_engine as engine_module
 from helpers.spark import bytes_of, files_with_rows, saved
 from tallytree.engines import Spark
-from tallytree.private.engines import spark as engine_module
-from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.needs("pyspark", "sqlglot")

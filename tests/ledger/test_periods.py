@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import ROLLING_DAYS, Approval, Period, Window
+from helpers.inside import ROLLING_DAYS, Approval, Period, Window, make_secret
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
 from tallytree.ledger import Ledger
 from tallytree.ledger.events import event_text, read_event, release_text
-from tallytree.run import make_secret
 
 START = date(2026, 3, 2)
 

@@ -7,7 +7,7 @@ import pytest
 import tallytree as tt
 from helpers import dense_trees as small
 from helpers import releases
-from tallytree.kinds.registry import KINDS
+from helpers.inside import KINDS
 from tallytree.numbers.cells import Replication
 from tallytree.numbers.derived import cells_by, cells_of
 

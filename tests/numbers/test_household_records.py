@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import export
 from tallytree.numbers.records import records_of
-from tallytree.views.export import export
 from test_api_households import PRODUCT, K, population, release, table
 
 

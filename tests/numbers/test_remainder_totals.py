@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.partly_listed import AREAS, SIDES, TREE, partly_listed, sides_of, towns_of, trips
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 from tallytree.numbers.remainder_totals import _missing_noise, sums_with_remainders
 from tallytree.release.view.areas import read_areas
 from tallytree.release.view.release_view import ReleaseView

@@ -10,10 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.accounting.spending import Loss
+from helpers.inside import KeyedNoise, Loss, Measurer
 from tallytree.ledger import Ledger
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.release.contributions_table import METADATA_KEY
 from tallytree.release.replacing import replace_release
 from tallytree.run import CountsArguments, SizesArguments, auto_bound, make_release, plan_counts, plan_group_sizes

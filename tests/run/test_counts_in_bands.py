@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import APPROXIMATE, counted, planned, saved
+from helpers.inside import ForcedCut
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
 from tallytree.counts import top_down as measuring
 from tallytree.release import level_files, level_tables, released_tables
 from tallytree.run import counts_in_bands, make_release, workspace
 from tallytree.run.counts_in_bands import chosen_bands
-from tallytree.trees.bands import ForcedCut
 
 pytestmark = pytest.mark.filterwarnings("ignore:mechanism. LeafGaussian")
 

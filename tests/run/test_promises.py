@@ -11,8 +11,7 @@ import pytest
 
 import tallytree as tt
 from helpers.foreign import FinestTable, LeafTails, Rounded, UniformBelow
-from tallytree.kinds.foreign import is_foreign
-from tallytree.kinds.measurements import NoisyAnswers
+from helpers.inside import NoisyAnswers, is_foreign
 from tallytree.ledger import Ledger
 from tallytree.mechanisms import CountsMechanism, ReleasedCounts, reconcile_counts, sums_of_counts
 from tallytree.run import CountsArguments, check, make_release, plan_counts, rehearsal

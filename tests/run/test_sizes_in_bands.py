@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import hierarchies, saved
+from helpers.inside import ForcedCut, SizesArguments, make_release, plan_group_sizes
 from tallytree.release import level_files, level_tables, released_tables
-from tallytree.run import make_release
-from tallytree.run.arguments import SizesArguments
-from tallytree.run.plan_sizes import plan_group_sizes
 from tallytree.sizes import (
     BottomUp,
     CensusTopDown,
@@ -26,7 +24,6 @@ from tallytree.sizes import (
     Matching,
     MeanConsistency,
 )
-from tallytree.trees.bands import ForcedCut
 
 IN_BANDS = (Joint(), Matching(), Matching("sorted"), BottomUp())
 WHOLE = (CensusTopDown(), Chain(), CumulativeProjection(), HistogramProjection(), Independent(), MeanConsistency())

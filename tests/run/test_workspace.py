@@ -12,12 +12,11 @@ import pytest
 
 import tallytree as tt
 from helpers.banded import planned
+from helpers.inside import CountsInFiles, ForcedCut
 from helpers.releases import group_sizes
 from tallytree.ledger import Ledger
-from tallytree.private.tabulate.true_counts import CountsInFiles
 from tallytree.run import make_release
 from tallytree.run.workspace import band_bytes, limited
-from tallytree.trees.bands import ForcedCut
 
 RECORDS = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 TOP_DOWN = tt.counts.TopDown()

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountRecords
+from helpers.inside import CountRecords, spill_folder
 from helpers.refused_records import LEAF, SECRET
 from tallytree.engines import Local
 from tallytree.sources import cloud, duckdb_files, postgresql
@@ -26,7 +26,6 @@ from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.reading import read_public
 from tallytree.sources.same_tables import refuse_private, same_table
-from tallytree.support.spill_folders import spill_folder
 
 CSV, DuckDB, Parquet, PostgreSQL = tt.sources.CSV, tt.sources.DuckDB, tt.sources.Parquet, tt.sources.PostgreSQL
 

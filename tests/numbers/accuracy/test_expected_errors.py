@@ -8,15 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.numbers.accuracy.expected_errors import (
-    ExpectedError,
-    expected_errors,
-    has_closed_form,
-    shown,
-    unreliable_below,
-)
-from tallytree.numbers.accuracy.simulated_errors import simulated_errors, stand_in_of
-from tallytree.run import (
+from helpers.inside import (
     CountsArguments,
     FlowsArguments,
     SizesArguments,
@@ -25,6 +17,14 @@ from tallytree.run import (
     plan_flows,
     plan_group_sizes,
 )
+from tallytree.numbers.accuracy.expected_errors import (
+    ExpectedError,
+    expected_errors,
+    has_closed_form,
+    shown,
+    unreliable_below,
+)
+from tallytree.numbers.accuracy.simulated_errors import simulated_errors, stand_in_of
 
 ABSENT = "/nowhere/records.parquet"
 

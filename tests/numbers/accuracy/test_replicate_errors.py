@@ -13,13 +13,12 @@ import pytest
 
 import tallytree as tt
 from helpers.cases import few
+from helpers.inside import Measurer, order, planned_counts, planned_sizes
 from helpers.replicated import TREE
 from tallytree.numbers.accuracy import bootstrap as replicates_module
-from tallytree.private.measurer import Measurer
 from tallytree.release.intervals import COVERS
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.view.recorded_measurements import recorded_noise
-from tallytree.run import order, planned_counts, planned_sizes
 
 ROWS = pa.table(
     {

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tallytree.accounting.laws import Gaussian, HalfGaussian, LaplaceHigh, LaplaceLow
+from helpers.inside import Gaussian, HalfGaussian, LaplaceHigh, LaplaceLow
 from tallytree.private.noise.inverse_cdf import UNDECIDED, CdfTable, quick_rank, rank, settle, tabulate
 
 LAWS = [
