@@ -54,18 +54,12 @@ def pair(**options):
 
 
 @pytest.mark.slow
-def test_some_pairs_show_nothing():
-    found = replay(10, seed=11)
-    assert found.faults == ()
-    assert (found.pairs, found.passed) == (10, True)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_many_pairs_show_nothing(part):
     """`make replay` compares 200 in one part, which have every value of every option."""
     found = replay(PAIRS // PARTS, seed=FIRST_SEED + part)
     assert found.faults == ()
+    assert (found.pairs, found.passed) == (PAIRS // PARTS, True)
     assert found.least >= (PARTS == 1)
 
 
