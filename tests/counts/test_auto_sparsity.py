@@ -246,12 +246,12 @@ def test_left_out_children_follow_their_parents():
 
 @pytest.mark.parametrize("given_sparsity", ["Auto", "none", None, [3]])
 def test_other_words_are_refused_and_auto_is_named(given_sparsity):
-    with pytest.raises(TypeError, match=r'must be a number of standard deviations, for instance 3\.0, or "auto"$'):
+    with pytest.raises(TypeError, match=r'number of standard deviations.*3\.0, or "auto"$'):
         tt.counts.LeastSquares(sparsity=given_sparsity)
 
 
 def test_top_down_has_no_auto():
-    with pytest.raises(TypeError, match=r"sparsity: str must be a number of standard deviations, for instance 3\.0$"):
+    with pytest.raises(TypeError, match=r"sparsity: str .*number of standard deviations.*3\.0$"):
         tt.counts.TopDown(sparsity="auto")
 
 

@@ -152,7 +152,7 @@ def test_a_report_says_that_cells_without_a_row_are_not_0():
 
 def test_what_does_not_go_with_it_is_refused():
     budget = tt.Budget(rho=1)
-    with pytest.raises(ValueError, match=r"unlisted: 'remainder' is of LeastSquares, and the mechanism is TopDown"):
+    with pytest.raises(ValueError, match=r"unlisted: 'remainder' .*LeastSquares.* TopDown"):
         released(trips(), budget, unlisted="remainder", mechanism=tt.counts.TopDown())
     with pytest.raises(ValueError, match=r"sparsity: 3\.0 drops nodes"):
         released(trips(), budget, unlisted="remainder", mechanism=tt.counts.LeastSquares(sparsity=3.0))

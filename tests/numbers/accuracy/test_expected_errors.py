@@ -181,7 +181,7 @@ def test_a_stand_in_that_does_not_fit_is_refused(towns, areas, last_year):
         with pytest.raises(ValueError, match=message):
             simulated_errors(plan, like, replicates=2)
     other = tt.Hierarchy.from_table(areas.leaf_table().rename_columns(["region", "town"]), ["region", "town"])
-    with pytest.raises(ValueError, match="like: its levels are all, state, county, not all, region, town as planned"):
+    with pytest.raises(ValueError, match=r"like: .*all, state, county, not all, region, town"):
         simulated_errors(counts(other), release, replicates=2)
 
 

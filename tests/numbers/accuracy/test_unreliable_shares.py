@@ -162,7 +162,7 @@ def test_public_totals_of_a_stand_in_are_kept_in_its_simulation(sides):
 def test_a_stand_in_of_tables_that_does_not_fit_is_refused(sides):
     other = {"neighboring": "add_remove", "tables": [("town",)], "count": "count"}
     release = tt.release_tables(people(), tt.Product(sides), BUDGET, **other)
-    with pytest.raises(ValueError, match=r"like: the release does not have the planned table 'town\.sex\.age'; give"):
+    with pytest.raises(ValueError, match=r"like: .*planned table 'town\.sex\.age'; give"):
         simulated_errors(planned_tables(sides), release)
     impossible = pa.table({"sex": ["m"], "age": ["old"]})
     planned = plan_tables(
