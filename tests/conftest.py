@@ -65,6 +65,16 @@ def pytest_configure(config):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadfile`, all tests of Spark are run by one process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from helpers.scheduling import FilesAndSpark
+
+    return FilesAndSpark(config, log)
+
+
 def pytest_collection_finish():
     """Python need not look through ten thousand tests each time it looks for what can be freed."""
     gc.collect()

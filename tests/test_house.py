@@ -181,6 +181,19 @@ def test_tests_of_other_rooms_know_private_modules_by_one_list():
     assert found == []
 
 
+def test_tests_that_use_the_spark_session_have_spark_in_their_name():
+    """So one process runs them: `helpers/scheduling.py`."""
+    users = [
+        f"{path.relative_to(TESTS)}::{node.name}"
+        for path, tree in parsed(TESTS).items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        if {"spark", "spark_sessions"} & {each.arg for each in node.args.args}
+    ]
+    assert len(users) > 10
+    assert [each for each in users if "spark" not in each] == []
+
+
 def test_the_files_that_begin_first_are_there():
     assert [name for name in LONGEST if not (TESTS / name).is_file()] == []
     files = [TESTS / "a.py", TESTS / LONGEST[1], TESTS / "b.py", TESTS / LONGEST[0], TESTS / "c.py"]
