@@ -96,9 +96,9 @@ def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
 def spark_that_is_damaged(spark: Any, spark_sessions: list[Any]) -> Iterator[Any]:
     """A session that ends with the test: the next test gets a new one, in the same Java process.
 
-    Where shuffle files are lost, Spark forgets the executor that had them, until its next heartbeat. In a session of
-    tests there is none (`helpers.spark`), so nothing would be removed from its memory any more. What is full then is
-    written to disks, and of a broadcast that was destroyed there is no file: work of other tests would fail.
+    Where shuffle files are lost, Spark forgets the executor that had them. On one machine that is the driver, and from
+    then on nothing is removed from its memory. What no longer fits there is written to disks, and of a broadcast that
+    was destroyed there is no file: work of later tests would fail.
     """
     yield spark
     spark_sessions.remove(spark)
