@@ -15,11 +15,11 @@ from hypothesis import settings
 
 import tallytree as tt
 from helpers.counted_once import ANEW, counted_once
+from helpers.inside import order
 from helpers.order import TESTS, in_order
 from helpers.spark import ended, forget, started
 from helpers.tools import check_release
 from tallytree.release.release import Release
-from tallytree.run import order
 
 # No test finds what an earlier one, or the user, has computed of a plan; subprocesses inherit it.
 os.environ["TALLYTREE_CACHE_DIR"] = ""
@@ -63,6 +63,16 @@ def pytest_configure(config):
     memory = Path("/dev/shm")  # noqa: S108
     if is_short(config) and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 32:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadfile`, all tests of Spark are run by one process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from helpers.scheduling import FilesAndSpark
+
+    return FilesAndSpark(config, log)
 
 
 def pytest_collection_finish():

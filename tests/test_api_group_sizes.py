@@ -183,7 +183,7 @@ def test_groups_without_quantity_have_size_0_where_groups_are_public(areas):
 
 def test_public_groups_list_every_leaf_once(areas):
     twice = pa.table({"state": list("AAAB"), "county": list("xxyx"), "groups": [1, 1, 1, 2]})
-    with pytest.raises(ValueError, match=r"^public_groups: the area state='A', county='x' is listed twice; list every"):
+    with pytest.raises(ValueError, match=r"^public_groups: .*state='A', county='x' is listed twice"):
         entities(areas, public_groups=twice)
     short = pa.table({"state": ["A"], "county": ["x"], "groups": [5]})
     with (
@@ -339,7 +339,7 @@ def test_relaxed_programs_do_not_add_up_and_say_so(areas, mechanism):
             "households": [40] * 90,
         }
     )
-    with pytest.warns(UserWarning, match=r"mechanism: .* rounds every number by itself, so its levels need not add up"):
+    with pytest.warns(UserWarning, match=r"mechanism: .*levels need not add up"):
         release = tt.release_group_sizes(
             many,
             areas,

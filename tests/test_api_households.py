@@ -249,7 +249,7 @@ def test_a_part_is_not_revised_alone(tmp_path):
     folder = release(run="first", **named).save(tmp_path / "out")
     people = table(population(households=30))
     options = {name: value for name, value in named.items() if name != "seed"}
-    with pytest.raises(ValueError, match="revises: 'households' is a part of a release of persons and households"):
+    with pytest.raises(ValueError, match=r"revises: 'households' is a part .*persons and households"):
         tt.release_group_sizes(
             people, AREAS, BUDGETS[0], neighboring="add_remove", group="home", invariants="none", min_group_size=1,
             max_group_size=K, run="second", revises=folder / "households", **options,
@@ -418,7 +418,7 @@ def test_a_mechanism_from_outside_is_refused():
     class Other(tt.tables.LeastSquares):
         """As one that a stranger writes."""
 
-    with pytest.raises(ValueError, match="mechanism: Other is from outside, and no such mechanism releases persons"):
+    with pytest.raises(ValueError, match="mechanism: Other is from outside"):
         release(mechanism=Other())
 
 

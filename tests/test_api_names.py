@@ -15,9 +15,9 @@ from helpers.inside import (
     HouseholdsArguments,
     SizesArguments,
     TablesArguments,
+    option_docs,
 )
 from tallytree.lab.audit import audit
-from tallytree.run.signature import option_docs
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = [

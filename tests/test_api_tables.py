@@ -256,9 +256,7 @@ def test_public_totals_list_every_area_once():
     options = {"tables": [*TABLES[:3], ("state",), ()], "neighboring": "change_one"}
     for count in ([30, 30, 0], [60, 0, 0]):
         twice = pa.table({"country": ["C"] * 3, "state": ["A", "A", "B"], "count": count})
-        with pytest.raises(
-            ValueError, match=r"^public_totals: the area country='C', state='A' is listed twice; list every area once"
-        ):
+        with pytest.raises(ValueError, match=r"^public_totals: .*country='C', state='A' is listed twice"):
             tables(public_totals=twice, **options)
     short = pa.table({"country": ["C"], "state": ["A"], "count": [30]})
     with pytest.warns(
@@ -271,7 +269,7 @@ def test_public_totals_list_every_area_once():
 
 def test_public_totals_that_would_tell_of_people_are_refused(tmp_path):
     totals = pa.table({"country": ["C"], "state": ["B"], "count": [1000]})
-    with pytest.raises(ValueError, match=r'^public_totals: with neighboring="add_remove" the presence of a person is'):
+    with pytest.raises(ValueError, match=r'^public_totals: .*neighboring="add_remove" .*presence of a person'):
         tables(public_totals=totals)
     with pytest.raises(ValueError, match=r"^public_totals: it is the private table that is given as records"):
         tables(totals, public_totals=totals, count="count", neighboring="change_one")
@@ -421,5 +419,5 @@ precision: 3
 neighboring: add_remove
 budget: {epsilon: 1}
 """)
-    with pytest.raises(SpecError, match=r"line 6, precision: 3 must be a mapping from tables to numbers, such as"):
+    with pytest.raises(SpecError, match="line 6, precision: 3 must be a mapping"):
         load_spec(tmp_path / "spec.yaml")

@@ -152,6 +152,48 @@ def prose(text):
             yield number, line
 
 
+ALSO_IMPORTED = ("tallytree.private.noise", "tallytree.private.tabulate.spark_")
+"""Of private rooms: a public name, and what cannot be imported without PySpark."""
+PROGRAMS = {"faults/zygote.py"}
+"""What loads a private module when a command needs it."""
+
+
+def modules_of(tree):
+    """Each imported module, or name of a package, wherever in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_tests_of_other_rooms_know_private_modules_by_one_list():
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    named = {each["name"].split(" ")[1]: each for each in contracts["contracts"]}
+    private = tuple(f"{room}." for room in named["lab"]["forbidden_modules"] if room != "tallytree.solvers")
+    found = []
+    for path, tree in parsed(TESTS).items():
+        name = path.relative_to(TESTS)
+        own = f"tallytree.{name.parts[0]}."
+        others = {each for each in modules_of(tree) if f"{each}.".startswith(private) and not each.startswith(own)}
+        if str(name) not in {"helpers/inside.py", *PROGRAMS}:
+            found += [f"{name}: {each}" for each in sorted(others) if not each.startswith(ALSO_IMPORTED)]
+    assert found == []
+
+
+def test_tests_that_use_the_spark_session_have_spark_in_their_name():
+    """So one process runs them: `helpers/scheduling.py`."""
+    users = [
+        f"{path.relative_to(TESTS)}::{node.name}"
+        for path, tree in parsed(TESTS).items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        if {"spark", "spark_sessions"} & {each.arg for each in node.args.args}
+    ]
+    assert len(users) > 10
+    assert [each for each in users if "spark" not in each] == []
+
+
 def test_the_files_that_begin_first_are_there():
     assert [name for name in LONGEST if not (TESTS / name).is_file()] == []
     files = [TESTS / "a.py", TESTS / LONGEST[1], TESTS / "b.py", TESTS / LONGEST[0], TESTS / "c.py"]

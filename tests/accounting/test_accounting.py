@@ -170,7 +170,7 @@ def test_a_budget_for_almost_no_noise_gets_the_least_that_is_drawn():
 
 
 def test_a_budget_that_asks_for_more_noise_than_is_drawn_is_refused():
-    with pytest.raises(ValueError, match=r"budget: it asks for noise of scale 4e\+12 at a level, more than the 1e\+09"):
+    with pytest.raises(ValueError, match=r"budget: .*noise of scale 4e\+12 .*more than the 1e\+09"):
         plan_noise(tt.Budget(epsilon=1e-12), LEVELS)
 
 

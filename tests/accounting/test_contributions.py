@@ -6,10 +6,7 @@ from fractions import Fraction
 import pytest
 
 import tallytree as tt
-from tallytree.accounting import Asked, LevelPlan, NoisePlan, plan_noise
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.accounting.spending import Loss
-from tallytree.kinds.contributions import contribution_bins
+from helpers.inside import Asked, LevelPlan, Loss, NoisePlan, contribution_bins, plan_noise, sensitivity
 
 RELATIONS = ("add_remove", "change_one")
 LEVELS = {

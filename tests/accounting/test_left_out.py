@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from helpers.inside import contribution_bins
 from tallytree.accounting.left_out import ALPHA, left_out, told_apart
-from tallytree.kinds.contributions import contribution_bins
 from tallytree.mechanisms import Noise
 
 SILENT = Noise("discrete_laplace", Fraction(1, 64))

@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.kinds.measurements import Statistic
+from helpers.inside import sensitivity
+from tallytree.mechanisms import Statistic
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "proofs.md"
 FORMULA = re.compile(r"[\dmzn²·]+")

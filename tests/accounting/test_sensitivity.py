@@ -10,8 +10,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from helpers.inside import neighboring_relation
 from tallytree.accounting.sensitivity import MAX_SHIFTS, effective_quantity, sensitivity
-from tallytree.kinds.terms import neighboring_relation
 
 RELATIONS = ("add_remove", "change_one")
 REGIMES = ("groups", "total", "none")

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import TablesArguments, plan_tables
-from tallytree.accounting.sensitivity import sensitivity
+from helpers.inside import TablesArguments, plan_tables, sensitivity
 
 RELATIONS = ("add_remove", "change_one")
 STATES = ["A", "A", "B"]

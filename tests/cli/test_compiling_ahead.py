@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tallytree
+from helpers.inside import environment
 from tallytree.cli.compiling_ahead import STAMP, compile_ahead
-from tallytree.support.compiled_ahead import environment
 
 RELEASE = """
 import sys

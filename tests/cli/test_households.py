@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import columns
 from tallytree.cli.failures import ExitCode
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.views.explore import columns
 
 AREAS = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 SPEC = {

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tallytree as tt
+from helpers.inside import lint_records
 from tallytree.cli.app import app
 from tallytree.spec import load_spec
 
@@ -264,9 +265,7 @@ def test_a_bound_that_is_chosen_later_and_another_engine(folder):
     assert lint().exit_code == 0
     assert ("id", "more rows of a person than max_contributions (9)") in found(folder)[0]
     planned = load_spec("spec.yaml").plan()
-    from tallytree.run.lint import lint as write_file
-
     other = tt.engines.Remembering()
     object.__setattr__(planned, "engine", other)
     with pytest.raises(ValueError, match=r"^engine: .* does not look for defects"):
-        write_file(planned, folder / "other.txt")
+        lint_records(planned, folder / "other.txt")

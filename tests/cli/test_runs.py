@@ -7,12 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.inside import make_release
+from helpers.inside import Output, make_release, order
 from tallytree.cli.failures import ExitCode
 from tallytree.ledger import Ledger
 from tallytree.release import Release
-from tallytree.run import order
-from tallytree.run.output import Output
 from tallytree.spec import load_spec
 
 SPEC = """\

@@ -7,11 +7,10 @@ from contextlib import suppress
 
 import pytest
 
-import tallytree.views.report
 from helpers.explored import counts
+from helpers.inside import drawing, report
 from tallytree.cli.commands import report_command
 from tallytree.cli.commands.report_command import report_beside
-from tallytree.views.charts import drawing
 
 pytestmark = pytest.mark.needs("altair", "vl_convert")
 
@@ -29,7 +28,7 @@ def test_a_report_that_fails_is_a_warning(tmp_path, monkeypatch, caplog, error, 
         raise error
 
     folder = counts().save(tmp_path / "release")
-    monkeypatch.setattr(tallytree.views.report, "write_report", failing)
+    monkeypatch.setattr(report, "write_report", failing)
     report_beside(folder, wanted=True)
     said = caplog.text
     assert f"The report could not be written ({reason}). The release is whole, and paid for once" in said
@@ -48,7 +47,7 @@ def test_a_report_that_takes_too_long_is_a_warning(tmp_path, monkeypatch, caplog
 
     folder = counts().save(tmp_path / "release")
     monkeypatch.setattr(report_command, "MOST_SECONDS", 0.2)
-    monkeypatch.setattr(tallytree.views.report, "write_report", endless)
+    monkeypatch.setattr(report, "write_report", endless)
     before = signal.getsignal(signal.SIGALRM)
     report_beside(folder, wanted=True)
     assert "The report could not be written (it took more than 0.2 seconds). The release is whole" in caplog.text
@@ -80,7 +79,7 @@ def test_an_interruption_says_that_the_release_is_whole(tmp_path, monkeypatch, c
         raise KeyboardInterrupt
 
     folder = counts().save(tmp_path / "release")
-    monkeypatch.setattr(tallytree.views.report, "write_report", interrupted)
+    monkeypatch.setattr(report, "write_report", interrupted)
     with pytest.raises(KeyboardInterrupt):
         report_beside(folder, wanted=True)
     assert "The report was not written. The release is whole, and paid for once" in caplog.text

@@ -11,12 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import KeyedNoise, Measurer, TrueCounts, plan_noise, sensitivity
+from helpers.inside import KeyedNoise, Measurer, TrueCounts, fitted_errors, machine, plan_noise, sensitivity
 from tallytree.counts import listed_errors, sparse_fit, top_down
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
-from tallytree.numbers.accuracy.fitted_errors import fitted_errors
 from tallytree.spec import load_spec
-from tallytree.support import machine
 
 AUTO = tt.counts.LeastSquares(sparsity="auto")
 NONE = np.empty(0, np.int64)
@@ -248,12 +246,12 @@ def test_left_out_children_follow_their_parents():
 
 @pytest.mark.parametrize("given_sparsity", ["Auto", "none", None, [3]])
 def test_other_words_are_refused_and_auto_is_named(given_sparsity):
-    with pytest.raises(TypeError, match=r'must be a number of standard deviations, for instance 3\.0, or "auto"$'):
+    with pytest.raises(TypeError, match=r'number of standard deviations.*3\.0, or "auto"$'):
         tt.counts.LeastSquares(sparsity=given_sparsity)
 
 
 def test_top_down_has_no_auto():
-    with pytest.raises(TypeError, match=r"sparsity: str must be a number of standard deviations, for instance 3\.0$"):
+    with pytest.raises(TypeError, match=r"sparsity: str .*number of standard deviations.*3\.0$"):
         tt.counts.TopDown(sparsity="auto")
 
 

@@ -153,7 +153,7 @@ def test_a_tree_of_one_level_is_measured_at_its_root():
 
 def test_more_leaf_cells_than_fit_in_memory_are_refused_in_planning(nothing_is_read):
     areas = towns(11_600)  # 11,600² > 2^27 = 134,217,728
-    with pytest.raises(ValueError, match=r"here the 134,560,000 of 'd_t', and takes at most 134,217,728; leave out"):
+    with pytest.raises(ValueError, match=r"134,560,000 of 'd_t', .*at most 134,217,728; leave out"):
         tt.release_flows(
             nothing_is_read,
             origins=areas,

@@ -15,6 +15,7 @@ import tallytree as tt
 from helpers.inside import (
     CountsArguments,
     KeyedNoise,
+    LargestSize,
     Measurer,
     OpenDPNoise,
     TrueCounts,
@@ -27,7 +28,6 @@ from helpers.inside import (
 from tallytree.cli.rendering.statements import show_measurements
 from tallytree.lab.audit.runs import ReplayMeasurer, draw_runs
 from tallytree.ledger import Ledger
-from tallytree.private.tabulate.true_sizes import LargestSize
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B", "B"], "c": ["x", "y", "x", "y"]}), ["s", "c"])
 PEOPLE = pa.table({"state": ["A"] * 160 + ["B"] * 140, "county": ["x"] * 150 + ["y"] * 10 + ["x"] * 140})

@@ -25,14 +25,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import export, write_report
 from helpers.releases import HOUSEHOLDS, PEOPLE, PUBLIC
 from tallytree.evaluate.error_bounds import theorem_4_bound, top_down_error_bound
 from tallytree.ledger import Ledger
 from tallytree.release.registry_file import given_values
 from tallytree.spec import load_spec
 from tallytree.spec.scalars import written_number
-from tallytree.views.export import export
-from tallytree.views.report import write_report
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("bad_inputs.jsonl").read_text("utf-8").splitlines()]
 NAMES = {

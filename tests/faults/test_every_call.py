@@ -16,12 +16,11 @@ import pytest
 
 import tallytree as tt
 from helpers.file_calls import ends_of_runs
-from helpers.inside import Approval
+from helpers.inside import Approval, remove_leftovers
 from helpers.paid_runs import TERMS, check_paid
 from helpers.release_folders import PRIVATE, digest, tables
 from tallytree.ledger import Ledger
 from tallytree.release import Release
-from tallytree.support.spill_folders import remove_leftovers
 
 SPEC = f"statistic: counts\nrecords: people.parquet\nhierarchy: {{path: areas.parquet, levels: [state]}}\n{TERMS}"
 SIZES = """\

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountRecords
+from helpers.inside import ContributionBound, CountRecords
+from helpers.inside import spark_engine as engine_module
 from helpers.spark import bytes_of, files_with_rows, saved
 from tallytree.engines import Spark
-from tallytree.private.engines import spark as engine_module
-from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.needs("pyspark", "sqlglot")
@@ -92,11 +92,25 @@ def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
     assert [view.name for view in spark.catalog.listTables() if view.name in ("matched", "grouped", "leaves0")] == []
 
 
+@pytest.fixture
+def spark_that_is_damaged(spark: Any, spark_sessions: list[Any]) -> Iterator[Any]:
+    """A session that ends with the test: the next test gets a new one, in the same Java process.
+
+    Where shuffle files are lost, Spark forgets the executor that had them. On one machine that is the driver, and from
+    then on nothing is removed from its memory. What no longer fits there is written to disks, and of a broadcast that
+    was destroyed there is no file: work of later tests would fail.
+    """
+    yield spark
+    spark_sessions.remove(spark)
+    spark.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["a worker is killed", "shuffle files are lost"])
 def test_tasks_that_are_tried_again_count_every_record_once(
-    spark: Any, spark_folder: Path, areas: Any, tmp_path: Path, how: str
+    spark_that_is_damaged: Any, spark_folder: Path, areas: Any, tmp_path: Path, how: str
 ) -> None:
+    spark = spark_that_is_damaged
     marker, local = str(tmp_path / "failed"), str(spark_folder / "local")
 
     def fail_once(batches: Any) -> Any:

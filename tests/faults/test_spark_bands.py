@@ -15,18 +15,28 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountsArguments, KeyedNoise, SizesArguments, make_release, plan_counts, plan_group_sizes
+from helpers.inside import (
+    BandInputs,
+    BandWork,
+    CountsArguments,
+    ForcedCut,
+    KeyedNoise,
+    LevelPlan,
+    PlanBelow,
+    Sensitivity,
+    SizesArguments,
+    chosen_cut,
+    counts_of_band,
+    make_release,
+    plan_counts,
+    plan_group_sizes,
+)
 from helpers.spark import bytes_of, saved
-from tallytree.accounting import LevelPlan
-from tallytree.accounting.sensitivity import Sensitivity
 from tallytree.counts import CountsMechanism, TopDown
 from tallytree.engines import Spark
 from tallytree.ledger import Ledger
 from tallytree.mechanisms import Noise
-from tallytree.private.band_work import BandInputs, BandWork, PlanBelow
-from tallytree.private.tabulate.true_counts import counts_of_band
 from tallytree.sizes import Joint, Matching
-from tallytree.trees.bands import ForcedCut, chosen_cut
 
 pytestmark = [pytest.mark.needs("pyspark", "sqlglot"), pytest.mark.slow]
 

@@ -3,14 +3,7 @@
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree.run import (
-    CountsArguments,
-    SizesArguments,
-    TablesArguments,
-    plan_counts,
-    plan_group_sizes,
-    plan_tables,
-)
+from helpers.inside import CountsArguments, SizesArguments, TablesArguments, plan_counts, plan_group_sizes, plan_tables
 
 LEAVES = [("A", "x"), ("A", "y"), ("A", "z"), ("B", "x")]
 ASKED = tt.Contributions(share=0.1, at_most=20)

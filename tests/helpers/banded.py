@@ -7,8 +7,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.run import plan_counts
-from tallytree.run.arguments import CountsArguments
+from helpers.inside import CountsArguments, plan_counts
 
 APPROXIMATE = tt.Budget(epsilon=1.0, delta=1e-6)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from helpers.inside import IntArray
 from tallytree.solvers.checks import MAX_SUM, check_integers
 from tallytree.solvers.papers.preorder import check_integer
-from tallytree.support.arrays import IntArray
 
 
 def chain_fit(

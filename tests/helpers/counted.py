@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree.private.engines import CountRecords, Local
+from helpers.inside import CountRecords
+from tallytree.engines import Local
 from tallytree.product import LeafKey
 
 TREE = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])

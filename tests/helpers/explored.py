@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree.views.explore.opening import write_static
+from helpers.inside import write_static
 
 TOWNS = pa.table({"region": ["N", "N", "N", "S", "S"], "town": ["a", "b", "c", "a", "dé"]})
 BUDGET = tt.Budget(epsilon=20.0)

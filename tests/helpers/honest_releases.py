@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import tallytree as tt
+from helpers.inside import fitted_errors
 from tallytree.mechanisms import reconcile_counts
-from tallytree.numbers.accuracy.fitted_errors import fitted_errors
 
 RECORDS = pa.table(
     {

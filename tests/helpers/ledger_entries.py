@@ -5,7 +5,7 @@ from fractions import Fraction
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree.accounting.spending import Loss, Posting
+from helpers.inside import Loss, Posting
 
 PEOPLE = pa.table({"state": ["A"] * 60 + ["B"] * 40, "county": ["x"] * 50 + ["y"] * 10 + ["x"] * 40})
 TERMS = {"neighboring": "add_remove"}

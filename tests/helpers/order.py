@@ -8,21 +8,25 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 LONGEST = (
-    "docs/test_readme.py",
     "faults/test_spark.py",
+    "docs/test_readme.py",
     "lab/audit/test_audit.py",
+    "lab/replay/test_replay.py",
     "faults/test_every_call.py",
     "docs/test_pages.py",
-    "lab/replay/test_replay.py",
+    "faults/test_sources.py",
+    "lab/reproduce/test_frame.py",
     "faults/test_every_command.py",
     "views/explore/test_views_in_browser.py",
-    "lab/reproduce/test_frame.py",
-    "faults/test_sources.py",
     "faults/test_memory.py",
-    "faults/test_spark_bands.py",
     "faults/test_week_of_runs.py",
+    "views/report/test_sentences.py",
+    "numbers/test_remainder_totals.py",
 )
-"""The files that take longest, longest first: one that began late would run alone at the end."""
+"""The files that take longest, longest first: one that began late would run alone at the end.
+
+With the first begin all tests of Spark, which one process runs (`helpers/scheduling.py`).
+"""
 
 
 def in_order(files: Iterable[Path]) -> list[Path]:

@@ -4,7 +4,7 @@ import pandas as pd
 import pyarrow as pa
 
 import tallytree as tt
-from tallytree.run import SizesArguments, plan_group_sizes
+from helpers.inside import SizesArguments, plan_group_sizes
 from tallytree.sizes import PrivateMaximum
 
 ROWS = {"state": ["A", "A", "B"], "county": ["x", "x", "x"], "n": [0, 3, 30], "households": [5, 4, 7]}

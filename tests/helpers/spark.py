@@ -41,7 +41,9 @@ def started(folder: Path, master: str = "local[2,4]", **conf: str) -> Any:
         **({} if "cluster" in master else {"spark.network.timeout": "24h", "spark.executor.heartbeatInterval": "12h"}),
         # A process runs hundreds of queries, and nobody looks at what is kept of them.
         **{f"spark.{what}": "1" for what in ("sql.ui.retainedExecutions", "ui.retainedJobs", "ui.retainedStages")},
-        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows do
+        # Compiling takes longer than the few rows do. In a cluster (`helpers.spark_cluster`) Spark compiles by itself.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "FALLBACK" if "cluster" in master else "NO_CODEGEN",
     }
     builder = SparkSession.Builder().master(master).appName("tests of tallytree")
     for key, value in (settings | {key.replace("__", "."): value for key, value in conf.items()}).items():

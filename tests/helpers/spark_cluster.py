@@ -14,15 +14,19 @@ from pathlib import Path
 import pyarrow as pa
 
 import tallytree as tt
+from helpers.inside import (
+    ContributionBound,
+    CountRecords,
+    CountsArguments,
+    ForcedCut,
+    KeyedNoise,
+    make_release,
+    plan_counts,
+)
 from helpers.spark import JAVA, bytes_of, started
-from tallytree.private.engines import CountRecords, Spark
-from tallytree.private.noise.discrete import KeyedNoise
+from tallytree.engines import Spark
 from tallytree.private.tabulate import spark_session
-from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
-from tallytree.run import make_release, plan_counts
-from tallytree.run.arguments import CountsArguments
-from tallytree.trees.bands import ForcedCut
 
 SECRET = "s3cr3t-of-a-record"  # noqa: S105
 KEY = bytes(range(100, 132))

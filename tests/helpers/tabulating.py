@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tallytree.private.engines import CountGroups, CountRecords, Engine, GroupRows
-from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from helpers.inside import CountGroups, CountRecords, GroupRows, LeafCounts, LeafGroups
+from tallytree.engines import Engine
 from tallytree.product import LeafKey
 
 

@@ -12,13 +12,8 @@ import pandas as pd
 import pyarrow as pa
 
 import tallytree as tt
+from helpers.inside import all_sections, facts, front_page, level_errors, run_checks, summary
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.views.explore.columns import facts
-from tallytree.views.report.checks import run_checks
-from tallytree.views.report.front import front_page
-from tallytree.views.report.reading import level_errors
-from tallytree.views.report.sections import all_sections
-from tallytree.views.report.summary import summary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TOWNS = pd.DataFrame(

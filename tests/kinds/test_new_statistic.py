@@ -7,10 +7,9 @@ import pytest
 
 import tallytree as tt
 from helpers import told
+from helpers.inside import export, rows_of
 from tallytree.kinds.registry import KINDS, kind_of
 from tallytree.release.registry_entry import registry_entry
-from tallytree.views.explore.columns import rows_of
-from tallytree.views.export.exporting import export
 
 NAME = "hours"
 

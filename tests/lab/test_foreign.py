@@ -56,7 +56,5 @@ def test_neighbors_with_the_same_answers_show_the_same(mechanism):
 
 def test_a_replay_of_a_mechanism_that_fits_nowhere_ends(monkeypatch):
     monkeypatch.setattr(replaying, "compare_pair", lambda pair, *, widely: ([], True))
-    with pytest.raises(
-        ValueError, match=r"^mechanisms: 21 of 21 random releases were refused; give mechanisms that go"
-    ):
+    with pytest.raises(ValueError, match=r"^mechanisms: 21 of 21 .*refused; give mechanisms"):
         replay(1, mechanisms=[tt.counts.TopDown()])

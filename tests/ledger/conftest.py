@@ -3,9 +3,8 @@
 import pytest
 
 import tallytree as tt
-from helpers.inside import KeyedNoise
+from helpers.inside import KeyedNoise, entropy
 from tallytree.ledger import Ledger
-from tallytree.private.noise import entropy
 
 
 @pytest.fixture

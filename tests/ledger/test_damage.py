@@ -296,7 +296,7 @@ def test_a_ledger_that_no_first_event_makes_is_refused_in_a_new_chain_too(whole,
 @pytest.mark.parametrize("loss", [pure(Fraction(1, 10**4_301)), pure(10**301)], ids=["long", "large"])
 def test_an_amount_with_too_many_digits_is_not_written(ledger, loss):
     ledger.record(posting(pure(1)))
-    with pytest.raises(ValueError, match=r"^budget: a ledger holds an epsilon of at most 4300 digits, below 1e300"):
+    with pytest.raises(ValueError, match=r"^budget: .*at most 4300 digits, below 1e300"):
         ledger.record(posting(loss))
     with pytest.raises(ValueError, match=r"^epsilon: .* (more than 2,000 digits|out of range); give a "):
         ledger.set_limit("people", tt.Budget(epsilon=loss.epsilon))

@@ -48,7 +48,7 @@ def test_a_ledger_in_another_journal_mode_is_refused(ledger, path):
     ledger.record(posting(pure(1)))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-    with pytest.raises(ValueError, match="ledger: .* has the journal mode 'wal', in which a copy can miss entries"):  # noqa: RUF043
+    with pytest.raises(ValueError, match=r"ledger: .* journal mode 'wal'.*miss entries"):
         ledger.record(posting(pure(1)))
 
 

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import ROLLING_DAYS, Approval, Period, Window
+from helpers.inside import ROLLING_DAYS, Approval, Period, Window, make_secret
 from helpers.ledger_entries import TERMS, posting, pure, zcdp
 from tallytree.ledger import Ledger
 from tallytree.ledger.events import event_text, read_event, release_text
-from tallytree.run import make_secret
 
 START = date(2026, 3, 2)
 
@@ -133,9 +132,7 @@ def test_several_limits_hold_at_once(ledger):
 def test_a_limit_is_not_below_what_a_window_has_spent_and_is_raised_with_a_reason(ledger):
     ledger.set_limit("people", tt.Budget(epsilon=1), per="week", **TERMS)
     ledger.record(of("2026-03-02", pure("1/2")))
-    with pytest.raises(
-        ValueError, match=r"of a month of epsilon 0\.4 is less than what is spent already in 2026-03-01/"
-    ):
+    with pytest.raises(ValueError, match=r"a month of epsilon 0\.4 .*spent already in 2026-03-01/"):
         ledger.set_limit("people", tt.Budget(epsilon=Fraction("2/5")), per="month")
     with pytest.raises(ValueError, match=r"^reason: "):
         ledger.set_limit("people", tt.Budget(epsilon=2), per="week")
@@ -146,7 +143,7 @@ def test_a_limit_is_not_below_what_a_window_has_spent_and_is_raised_with_a_reaso
         ("week", True),
         ("all", False),
     ]
-    with pytest.raises(ValueError, match="cannot be counted against the limit of a week of the data set 'people'"):
+    with pytest.raises(ValueError, match=r"cannot be counted .*a week .*'people'"):
         ledger.record(of("2026-03-02", zcdp("1/10")))
 
 

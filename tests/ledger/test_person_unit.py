@@ -49,9 +49,7 @@ def test_a_stated_bound_protects_the_whole_person(ledger, relation):
     ledger.set_limit("people", tt.Budget(epsilon=9), neighboring=relation, max_contributions=3)
     given = posting(pure(1), neighboring=relation)
     for ask in (ledger.check, ledger.record):
-        with pytest.raises(
-            ValueError, match=r"^max_contributions: 2 protects only a part of a person of the data set "
-        ):
+        with pytest.raises(ValueError, match=r"^max_contributions: 2 .*only a part of a person"):
             ask(replace(given, max_contributions=2))
     for most in (3, 4):
         ledger.record(replace(given, max_contributions=most))
@@ -61,9 +59,7 @@ def test_a_stated_bound_protects_the_whole_person(ledger, relation):
 def test_a_bound_is_stated_once_and_not_above_what_is_protected(ledger):
     ledger.record(posting(pure(1), max_contributions=2))
     budget = tt.Budget(epsilon=9)
-    with pytest.raises(
-        ValueError, match=r"^max_contributions: 3 records of a person are more than the 2 that a release"
-    ):
+    with pytest.raises(ValueError, match=r"^max_contributions: 3 records .*more than the 2"):
         ledger.set_limit("people", budget, max_contributions=3)
     ledger.set_limit("people", budget, max_contributions=2)
     ledger.set_limit("people", budget)

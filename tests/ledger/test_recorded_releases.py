@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountsArguments, KeyedNoise, check, make_release, plan_counts
+from helpers.inside import CountsArguments, KeyedNoise, check, entropy, make_release, plan_counts
 from helpers.ledger_entries import PEOPLE, PURE, TERMS, posting, pure, release
 from tallytree import counts
 from tallytree.ledger import Account, Ledger
-from tallytree.private.noise import entropy
 
 
 def test_each_release_is_recorded_and_says_so(areas, path):

@@ -77,7 +77,7 @@ def test_a_strict_ledger_refuses_a_known_data_set_without_a_limit_too(ledger):
     ledger.record(posting(pure(1)))
     assert not ledger.strict
     ledger.set_strict(True, approval=Approval(reason="every data set has a limit now"))
-    with pytest.raises(ValueError, match=r"^dataset: 'people' has no limit in the ledger 'ledger.db', which is strict"):
+    with pytest.raises(ValueError, match=r"^dataset: 'people' has no limit .*'ledger.db', .*strict"):
         ledger.record(posting(pure(1)))
     ledger.set_strict(False)
     ledger.record(posting(pure(1)))

@@ -71,9 +71,7 @@ def test_a_limit_may_be_raised_and_lowered_but_not_below_what_is_spent(ledger):
     )
     ledger.set_limit("people", tt.Budget(epsilon=3), approval=Approval(reason="a second release was approved"))
     ledger.record(posting(pure("1/2")))
-    with pytest.raises(
-        ValueError, match=r"^budget: a limit of epsilon 1 is less than what is spent already, epsilon 1"
-    ):
+    with pytest.raises(ValueError, match=r"^budget: .*epsilon 1 .*less than what is spent.*epsilon 1"):
         ledger.set_limit("people", tt.Budget(epsilon=1))
     ledger.set_limit("people", tt.Budget(epsilon=1.5))
     assert ledger.remaining("people") == {"epsilon": 0}
@@ -93,12 +91,12 @@ def test_a_release_with_a_threshold_has_no_rho_and_shares_no_data_set_with_relea
     ledger.record(posting(approximate(1, "1/1000", "1/8")))
     assert ledger.spent("people") == {"epsilon": 2, "delta": Fraction(1, 500)}
     assert [entry.loss.rho for entry in ledger.entries("people")] == [None, Fraction(1, 8)]
-    with pytest.raises(ValueError, match=r"^budget: rho 0.5 cannot be added to what the data set 'people' has spent: "):
+    with pytest.raises(ValueError, match=r"^budget: rho 0.5 cannot be added .*'people'"):
         ledger.record(posting(zcdp("1/2")))
-    with pytest.raises(ValueError, match=r"cannot count; set it in epsilon and delta, which counts every release$"):
+    with pytest.raises(ValueError, match=r"set it in epsilon and delta, which counts every release$"):
         ledger.set_limit("people", RHO)
     ledger.record(posting(zcdp("1/2"), dataset="others"))
-    with pytest.raises(ValueError, match=r"^budget: epsilon 1, delta 0.001 cannot be added to what .* 'others' has"):
+    with pytest.raises(ValueError, match=r"^budget: epsilon 1, delta 0.001 cannot be added .* 'others'"):
         ledger.record(posting(threshold(1, "1/1000"), dataset="others"))
     assert len(ledger.entries("people")) == 2
     assert len(ledger.entries("others")) == 1

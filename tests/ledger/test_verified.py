@@ -293,9 +293,7 @@ def test_what_was_checked_is_still_there_when_the_release_is_recorded(thirds, tm
     account.check()
     shutil.copyfile(copy, thirds.path)
     verified.forget()
-    with pytest.raises(
-        ValueError, match=r"^ledger: '.*' is not the file that was checked before the records were read"
-    ):
+    with pytest.raises(ValueError, match=r"^ledger: '.*' is not the file that was checked"):
         account.record()
     assert account.recorded is None
     account.check()

@@ -22,7 +22,7 @@ MUTANTS = [
     ),
     fault(
         "a digest of the statistics in the statement",
-        "tests/lab/replay/test_replay.py::test_some_pairs_show_nothing",
+        "tests/lab/replay/test_replay.py::test_many_pairs_show_nothing[0]",
         HANDED_OVER,
         '        release.statement["release"]["of"] = true.digest().hex()\n' + HANDED_OVER,
     ),

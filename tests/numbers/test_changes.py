@@ -200,9 +200,7 @@ def test_totals_of_bounded_records_say_what_is_left_out():
     assert b"at most 2 a person" in made.schema.metadata[b"tallytree"]
     plain = tt.release_counts(trips, tree, tt.Budget(epsilon=4), seed=3, **given)
     assert tt.total_of([pair[0], plain], pa.table({"state": ["A"]}))["share_left_out"].to_pylist() == [None]
-    with pytest.raises(
-        ValueError, match=r"^releases\[1\]: its unit is 'records', and that of releases\[0\] is 'records, at"
-    ):
+    with pytest.raises(ValueError, match=r"^releases\[1\]: its unit .*'records', .*releases\[0\]"):
         tt.total_of([plain, small.release(5)], pa.table({"state": ["A"]}))
 
 

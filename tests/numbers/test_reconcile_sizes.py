@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import order, planned_sizes
 from helpers.reconciled import ROWS, released
 from tallytree.evaluate.metrics import constraint_violations, earth_movers_distance
-from tallytree.kinds.measurements import Measurement, Noise
+from tallytree.mechanisms import Measurement, Noise
 from tallytree.numbers.reconcile import FITTING
-from tallytree.run import order, planned_sizes
 from tallytree.sizes import SizesDomain
 
 MECHANISMS = [

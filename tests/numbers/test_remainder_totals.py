@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.partly_listed import AREAS, SIDES, TREE, partly_listed, sides_of, towns_of, trips
-from tallytree.kinds.measurements import Noise
+from tallytree.mechanisms import Noise
 from tallytree.numbers.remainder_totals import _missing_noise, sums_with_remainders
 from tallytree.release.view.areas import read_areas
 from tallytree.release.view.release_view import ReleaseView
@@ -122,7 +122,7 @@ def test_a_saved_release_has_the_same_totals(tmp_path):
 
 def test_what_cannot_be_summed_is_refused(tmp_path):
     areas = pa.table({"from_state": ["s1"]})
-    with pytest.raises(ValueError, match=r"replicates: .*unlisted='remainder'.*; a replicate needs a number for every"):
+    with pytest.raises(ValueError, match=r"replicates: .*unlisted='remainder'"):
         partly_listed().total(areas, replicates=50)
     with pytest.raises(ValueError, match=r"measurements: the release was made with keep_measurements=False"):
         partly_listed(keep_measurements=False).total(areas)

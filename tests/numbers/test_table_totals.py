@@ -129,7 +129,7 @@ def test_sums_that_no_table_has_are_refused():
 def test_conditions_are_about_tables_only():
     counts = tt.release_counts(pa.table({"sex": ["f"]}), tt.Hierarchy.from_values("sex", ["f", "m"]),
                                tt.Budget(epsilon=1), neighboring="add_remove")  # fmt: skip
-    with pytest.raises(ValueError, match=r"^where: it is a condition on the attributes of tables; counts have none"):
+    with pytest.raises(ValueError, match=r"^where: .*attributes of tables; counts have none"):
         counts.total(pa.table({"sex": ["f"]}), where={"sex": "f"})
     with pytest.raises(ValueError, match=r"^areas: None is given"):
         counts.total()
@@ -196,9 +196,7 @@ def test_a_level_is_totalled_over_several_releases_without_a_table_of_areas():
     turned = tt.Hierarchy.from_table(ZONES.leaf_table().take(pa.array([3, 2, 1, 0])), ["district", "zone"])
     other = trips(3, tt.Product({"o": ZONES, "d": turned, "hour": TRIPS.attributes[2].hierarchy},
                                 columns={"o": ["o_district", "o_zone"], "d": ["d_district", "d_zone"]}))  # fmt: skip
-    with pytest.raises(
-        ValueError, match=r"^releases\[1\]: its areas at 'd_zone' are others than those of releases\[0\]"
-    ):
+    with pytest.raises(ValueError, match=r"^releases\[1\]: its areas at 'd_zone' .*releases\[0\]"):
         tt.total_of([days[0], other], by="d_zone")
     table = ZONES.leaf_table().rename_columns(["d_district", "d_zone"])
     named = table.append_column("name", pa.array(list("abcd")))

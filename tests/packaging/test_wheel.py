@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import tallytree
+from helpers.inside import SCRIPTS, STYLES
 from tallytree.lab.reproduce import EXPERIMENTS
-from tallytree.views.explore.writing import SCRIPTS, STYLES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -11,12 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import plan_noise, plan_stability, sensitivity
+from helpers.inside import (
+    KeyedNoise,
+    Measurer,
+    OpenDPNoise,
+    TrueCounts,
+    TrueSizes,
+    plan_noise,
+    plan_stability,
+    sensitivity,
+)
 from tallytree.hierarchy import decoded
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise, OpenDPNoise
-from tallytree.private.tabulate.true_counts import TrueCounts
-from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.release import released_tables as measured_module
 from tallytree.release.released_tables import MeasuredTable
 from tallytree.sizes import SizesDomain

@@ -238,9 +238,7 @@ def test_json_that_readers_differ_on_is_refused(folder, edit):
 def test_a_seeded_release_that_is_said_to_be_private_is_refused(areas, tmp_path, change):
     folder = seeded(areas, tmp_path / "out")
     rewrite(folder, lambda manifest: change(manifest["statement"]))
-    with pytest.raises(
-        ValueError, match=r"^folder: '.*out' contradicts itself: .* a seed and that the release is private"
-    ):
+    with pytest.raises(ValueError, match=r"^folder: '.*out' contradicts itself: .*seed .*private"):
         tt.Release.load(folder)
 
 

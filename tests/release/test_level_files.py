@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import KeptFolder
 from tallytree.mechanisms import Measurement, Noise
 from tallytree.release import level_files, level_tables, released_tables
 from tallytree.release.files import TableWriter, write_parquet
 from tallytree.release.level_files import MeasurementFiles, TableFiles
 from tallytree.release.level_tables import FileTable, NodeTable, read_all
 from tallytree.release.released_tables import measurement_tables
-from tallytree.support.spill_folders import KeptFolder
 
 NOISE = Noise("discrete_laplace", Fraction(2))
 EMPTY = pa.table({"count": pa.array([], pa.int64())})

@@ -7,11 +7,10 @@ import pytest
 
 import tallytree as tt
 from helpers import releases
+from helpers.inside import export, rows_of, totals_of_flows
 from tallytree.release.intervals import stated_errors
 from tallytree.release.quality import NEAR_ZERO, QUALITIES, numbers_by_verdict
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.views.explore.columns import rows_of, totals_of_flows
-from tallytree.views.export.exporting import export
 
 KINDS = {
     "counts": lambda areas, seed: releases.counts(areas, budget=tt.Budget(epsilon=0.1), seed=seed),

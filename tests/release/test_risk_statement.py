@@ -3,14 +3,11 @@
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountsArguments, plan_counts
+from helpers.inside import CountsArguments, front_page, plan_counts, planned, risk
 from helpers.releases import counts, group_sizes
-from tallytree.accounting import risk
 from tallytree.release import Release
 from tallytree.release.registry_entry import REGISTRY_FILE
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.run import planned
-from tallytree.views.report.front import front_page
 
 PURE = tt.Budget(epsilon=1)
 

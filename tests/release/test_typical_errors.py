@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.inside import LISTED_FROM, TYPICAL_ERROR, export, level_errors, reach_of
 from helpers.releases import tables
-from tallytree.kinds.columns import LISTED_FROM, TYPICAL_ERROR
 from tallytree.release.intervals import LevelErrors, interval, with_intervals
 from tallytree.release.quality import NEAR_ZERO, QUALITIES, numbers_by_verdict, with_quality, without_unreliable
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.views.export.exporting import export
-from tallytree.views.report.reading import level_errors, reach_of
 
 
 def rows(number, typical, std_dev=9.0, unbiased=None):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallytree.private.noise.discrete import KeyedNoise
+from helpers.inside import KeyedNoise
 
 
 @pytest.fixture

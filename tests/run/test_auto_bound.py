@@ -25,9 +25,8 @@ from helpers.auto_bound import (
     table,
 )
 from helpers.banded import saved
-from tallytree.accounting.sensitivity import sensitivity
-from tallytree.kinds.measurements import Noise
-from tallytree.private.noise.discrete import KeyedNoise
+from helpers.inside import KeyedNoise, sensitivity
+from tallytree.mechanisms import Noise
 from tallytree.release.contributions_table import left_out_unknown
 from tallytree.run import CountsArguments, auto_bound, contributions_of, make_release, plan_counts
 from tallytree.run.auto_bound import chosen_bound, first_phase, recommendation, second_phase

@@ -9,9 +9,8 @@ import pytest
 
 import tallytree as tt
 from helpers.auto_bound import EPSILON, PEOPLE, RECORDS, options_of, planned, planned_sizes, released, table
-from tallytree.accounting import NoisePlan
+from helpers.inside import KeyedNoise, NoisePlan
 from tallytree.ledger import Ledger
-from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.run import CountsArguments, FlowsArguments, make_release, plan_counts, plan_flows
 from tallytree.run.auto_bound import first_phase
 from tallytree.run.planned_counts import PlannedCounts

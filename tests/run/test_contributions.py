@@ -10,10 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.accounting.spending import Loss
+from helpers.inside import KeyedNoise, Loss, Measurer
 from tallytree.ledger import Ledger
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise.discrete import KeyedNoise
 from tallytree.release.contributions_table import METADATA_KEY
 from tallytree.release.replacing import replace_release
 from tallytree.run import CountsArguments, SizesArguments, auto_bound, make_release, plan_counts, plan_group_sizes
@@ -324,7 +322,7 @@ def test_bad_arguments(areas, changes, kind, message):
 
 
 def test_shares_that_leave_nothing_to_the_levels_are_refused(areas):
-    with pytest.raises(ValueError, match=r"contributions: its share, 0\.5, and that of max_group_size, 0\.5, leave"):
+    with pytest.raises(ValueError, match=r"contributions: .*0\.5, .*max_group_size, 0\.5, leave"):
         sizes(areas, contributions=ASKED, max_group_size=PrivateMaximum(0.5, 9))
 
 

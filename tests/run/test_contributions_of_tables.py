@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import tallytree as tt
+from helpers.inside import TablesArguments, contributions_of, make_release, plan_tables
 from tallytree.cli.app import app
-from tallytree.run import TablesArguments, contributions_of, make_release, plan_tables
 from tallytree.spec import load_spec
 
 NUMBERS = [1] * 60 + [2] * 30 + [3] * 20 + [6] * 10

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import APPROXIMATE, counted, planned, saved
+from helpers.inside import ForcedCut
 from tallytree.counts import CountsMechanism, LeafGaussian, LeastSquares, StabilityHistogram, TopDown
 from tallytree.counts import top_down as measuring
 from tallytree.release import level_files, level_tables, released_tables
 from tallytree.run import counts_in_bands, make_release, workspace
 from tallytree.run.counts_in_bands import chosen_bands
-from tallytree.trees.bands import ForcedCut
 
 pytestmark = pytest.mark.filterwarnings("ignore:mechanism. LeafGaussian")
 
@@ -164,7 +164,7 @@ def test_what_is_beyond_the_largest_fit_needs_no_more_memory(wide):
 
 
 def test_noise_of_opendp_is_refused_with_memory(areas):
-    with pytest.raises(ValueError, match=r'^memory: with noise="opendp" every cell that was drawn is kept in memory'):
+    with pytest.raises(ValueError, match=r'^memory: .*noise="opendp" .*kept in memory'):
         planned(areas, pa.table({"state": ["A"], "county": ["x"]}), TopDown(), memory="1GB", noise="opendp", seed=None)
 
 
@@ -200,8 +200,6 @@ def test_a_product_is_warned_of_and_released_where_few_cells_are_not_0():
     sides = {name: tt.Hierarchy.from_values(name, range(400)) for name in ("from", "to")}
     product = tt.Product(sides, order=["from", "to"])
     trips = pa.table({"from": [1] * 900, "to": [2] * 900})
-    with pytest.warns(
-        UserWarning, match=r"^memory: '10MB' is less than the 49MB that this takes where most cells have"
-    ):
+    with pytest.warns(UserWarning, match=r"^memory: '10MB' is less than the 49MB"):
         part = planned(product, trips, LeastSquares(), memory="10MB")
     assert 0 < make_release(part).table("to").num_rows < 100

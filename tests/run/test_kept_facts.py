@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.accounting.risk import by_rho
+from helpers.inside import by_rho
 from tallytree.release import statement
 from tallytree.sizes import auto_split
 from tallytree.solvers.tables import shares

@@ -132,9 +132,7 @@ def test_codes_of_several_attributes_are_named_in_a_mapping():
     people = tt.Product({"area": towns(), "age": tt.Hierarchy.from_table(ages, levels=["band", "age"])})
     records = pa.table({"home": [CODES[0]], "town": [CODES[0]], "age": ["0-9"]})
     given = {"neighboring": "add_remove", "tables": [("town", "age")], "seed": 1}
-    with pytest.raises(
-        ValueError, match=r"^leaf: the records have 'age' without 'band'; where they have codes in place"
-    ):
+    with pytest.raises(ValueError, match=r"^leaf: .*'age' without 'band'"):
         tt.release_tables(records, people, tt.Budget(epsilon=1), leaf="town", **given)
     found = tt.release_tables(records, people, tt.Budget(epsilon=1), leaf={"area": "town", "age": "age"}, **given)
     assert found.tables == (("town", "age"),)

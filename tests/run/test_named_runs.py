@@ -283,7 +283,7 @@ def test_of_two_processes_at_once_one_shows_its_release_where_changes_are_charge
         return real(self, *arguments)
 
     monkeypatch.setattr(tt.counts.LeastSquares, "reconcile_and_tell", reconcile)
-    with pytest.raises(ValueError, match=r"^run: another process has (recorded|finished) the run 'Monday' meanwhile"):
+    with pytest.raises(ValueError, match=r"^run: .*(recorded|finished) the run 'Monday' meanwhile"):
         counts(on_changed="charge")
     assert shown[0] is not None
     assert [entry.state for entry in book.entries("people")][-1] == "finished"
@@ -320,7 +320,7 @@ def test_a_secret_that_is_replaced_during_a_run_does_not_part_the_noise_from_the
 def test_a_smaller_bound_that_is_assumed_is_warned_of(counts):
     counts(max_contributions=5, run="five", epsilon=0.5)
     counts(max_contributions=1, run="enforced", epsilon=0.5, person="who")
-    with pytest.warns(UserWarning, match="^max_contributions: 1 is assumed, but an earlier release of counts .* had 5"):
+    with pytest.warns(UserWarning, match=r"^max_contributions: 1 is assumed, .*counts .* had 5"):
         counts(max_contributions=1, run="one", epsilon=0.5)
 
 

@@ -86,7 +86,7 @@ def test_leaves_that_cannot_be_are_refused(on_unknown, kind, says):
 def test_several_leaves_with_the_label_are_refused():
     twice = tt.Hierarchy.from_table(pa.table({"a": ["x", "y"], "b": ["other", "other"]}), ["a", "b"])
     records, options = pa.table({"a": ["x"], "b": ["z"]}), {**EXACT, "on_unknown": {"b": "other"}}
-    with pytest.raises(ValueError, match=r"^on_unknown: 2 leaves have the label 'other' at 'b'; it needs one leaf"):
+    with pytest.raises(ValueError, match=r"^on_unknown: 2 leaves .*'other' at 'b'"):
         tt.release_counts(records, twice, **options)
 
 

@@ -77,7 +77,7 @@ def test_a_folder_that_is_not_complete_is_not_skipped(tmp_path, book):
 @pytest.mark.parametrize("missing", ["run", "ledger", "dataset"])
 def test_to_skip_a_run_it_has_to_be_named_and_in_a_ledger(tmp_path, book, missing):
     given = {"run": "Monday", **book} | {missing: None}
-    with pytest.raises(ValueError, match=r'^if_exists: "skip" leaves a finished run as it is; name the run, and the'):
+    with pytest.raises(ValueError, match=r'^if_exists: "skip" .*name the run'):
         finished_run(Output(tmp_path / "out", "skip"), "counts", **given)
 
 

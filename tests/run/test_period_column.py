@@ -98,7 +98,7 @@ def test_another_period_is_another_plan():
 def test_the_name_of_the_run_may_be_the_period():
     made = RELEASES["counts"](BOTH, neighboring="add_remove", seed=7, period_column="day", run="2026-W10")
     assert made.statement["release"]["period"] == "2026-03-02/2026-03-08"
-    with pytest.raises(ValueError, match=r"^period_column: 'day' is compared with the period, and none is known; give"):
+    with pytest.raises(ValueError, match=r"^period_column: 'day' .*none is known; give"):
         RELEASES["counts"](BOTH, neighboring="add_remove", period_column="day", run="Monday")
 
 

@@ -10,9 +10,9 @@ import pyarrow.parquet
 import pytest
 
 import tallytree as tt
+from helpers.inside import entropy
 from tallytree import counts as mechanisms
 from tallytree.counts import CountsMechanism
-from tallytree.private.noise import entropy
 from tallytree.run import CountsArguments, make_release, plan_counts
 from tallytree.run.people import contribution_bound
 from tallytree.spec import load_spec

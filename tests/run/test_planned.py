@@ -138,5 +138,5 @@ def test_tables_beyond_the_machines_memory_are_warned_of_with_the_table_that_tak
 def test_a_fit_beyond_the_machines_memory_is_warned_of(monkeypatch):
     areas = tt.Hierarchy.from_values("area", range(30_000))
     monkeypatch.setattr("tallytree.run.planning.machine_bytes", lambda: 10**6)
-    with pytest.warns(UserWarning, match=r"^memory: this takes up to 9 MB, and this machine has 1 MB; give memory"):
+    with pytest.warns(UserWarning, match=r"^memory: .*9 MB, .*1 MB; give memory"):
         tt.release_counts(pa.table({"area": [1]}), areas, tt.Budget(epsilon=1), neighboring="add_remove", seed=1)

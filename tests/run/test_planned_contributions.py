@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.kinds.contributions import contribution_bins
-from tallytree.kinds.measurements import Noise
+from helpers.inside import contribution_bins
 from tallytree.ledger import Ledger
+from tallytree.mechanisms import Noise
 from tallytree.run import (
     ContributionsArguments,
     CountsArguments,

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.private import entropy
+from helpers.inside import entropy
 from tallytree.run import CountsArguments, finish, make_release, plan_counts
 from tallytree.run.order import paid_noise
 from tallytree.run.release_keys import inputs_digest, run_key

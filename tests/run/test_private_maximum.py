@@ -11,12 +11,9 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import KeyedNoise, Measurer, TrueSizes, entropy
 from helpers.private_maximum import BUDGETS, PEOPLE, PURE, entities, planned, rows
 from helpers.releases import without_tails
-from tallytree.private.measurer import Measurer
-from tallytree.private.noise import entropy
-from tallytree.private.noise.discrete import KeyedNoise
-from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.run import make_release
 from tallytree.run.planned_sizes import within_measured_maximum
 from tallytree.sizes import PrivateMaximum, SizesDomain, level_estimates

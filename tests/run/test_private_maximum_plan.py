@@ -6,10 +6,8 @@ from fractions import Fraction
 import pytest
 
 import tallytree as tt
+from helpers.inside import Loss, NoisePlan, make_release
 from helpers.private_maximum import planned, rows
-from tallytree.accounting import NoisePlan
-from tallytree.accounting.spending import Loss
-from tallytree.run import make_release
 from tallytree.sizes import PrivateMaximum
 from tallytree.sizes.private_maximum import DEFAULT_AT_MOST, DEFAULT_SHARE
 

@@ -11,8 +11,7 @@ import pytest
 
 import tallytree as tt
 from helpers.foreign import FinestTable, LeafTails, Rounded, UniformBelow
-from tallytree.kinds.foreign import is_foreign
-from tallytree.kinds.measurements import NoisyAnswers
+from helpers.inside import NoisyAnswers, is_foreign
 from tallytree.ledger import Ledger
 from tallytree.mechanisms import CountsMechanism, ReleasedCounts, reconcile_counts, sums_of_counts
 from tallytree.run import CountsArguments, check, make_release, plan_counts, rehearsal
@@ -371,7 +370,7 @@ def test_a_statistic_is_measured_as_what_it_is_compared_as():
 
     with pytest.raises(ValueError, match="Two wants 'distinct_counts' measured at 'state'; what can be measured"):
         released(Two())
-    with pytest.raises(TypeError, match=r"^mechanism: its statistics must be a mapping from levels to texts such as"):
+    with pytest.raises(TypeError, match=r"^mechanism: its statistics must be a mapping"):
         released(Numbers())
 
 
@@ -411,7 +410,7 @@ def test_a_mechanism_from_outside_spends_no_more_than_the_budget(tmp_path):
     groups = PEOPLE.append_column("home", pa.array(range(300)))
     sizes = {"group": "home", "neighboring": "add_remove", "max_group_size": 9, "invariants": "none"}
     ledger = Ledger.create(tmp_path / "ledger.db")
-    with pytest.raises(ValueError, match="mechanism: Spends has an understatement, so it would spend more than the"):
+    with pytest.raises(ValueError, match=r"mechanism: Spends .*spend more than the"):
         tt.release_group_sizes(groups, AREAS, BUDGET, mechanism=Spends(), ledger=ledger, dataset="people", **sizes)
     assert ledger.entries() == ()
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.run import CountsArguments, release_keys
+from helpers.inside import CountsArguments, release_keys
 
 PEOPLE = pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]})
 AREAS = tt.Hierarchy.from_table(PEOPLE, ["state", "county"])

@@ -10,10 +10,17 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.private.band_work import BandInputs, BandWork, OneByOne, PlanBelow
-from tallytree.private.measurer import Measurer
-from tallytree.private.tabulate.leaf_statistics import LeafCounts
-from tallytree.private.tabulate.true_counts import CountsInFiles
+from helpers.inside import (
+    BandInputs,
+    BandWork,
+    CountsInFiles,
+    ForcedCut,
+    LeafCounts,
+    Measurer,
+    OneByOne,
+    PlanBelow,
+    chosen_cut,
+)
 from tallytree.run import (
     CountsArguments,
     SizesArguments,
@@ -23,7 +30,6 @@ from tallytree.run import (
     plan_tables,
 )
 from tallytree.run.order import paid_noise
-from tallytree.trees.bands import ForcedCut, chosen_cut
 
 pytestmark = pytest.mark.slow
 WINDOW = 8

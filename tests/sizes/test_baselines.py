@@ -141,7 +141,7 @@ def test_mean_consistency_does_not_depend_on_how_sizes_are_chunked(towns, releas
 
 
 def test_the_statement_counts_negative_and_fractional_numbers(areas, tmp_path):
-    with pytest.warns(UserWarning, match="mechanism: MeanConsistency.. releases fractions of groups, and negative"):
+    with pytest.warns(UserWarning, match=r"mechanism: MeanConsistency.* fractions of groups.*negative"):
         release = rows(areas, MeanConsistency())
     groups = np.concatenate([release.table(level)["groups"].to_numpy() for level in release.levels])
     assert groups.dtype == np.float64
@@ -224,7 +224,7 @@ def test_hand_worked_errors_of_fractions_and_negative_numbers():
 
 @pytest.mark.parametrize("kind", [Independent, BottomUp])
 def test_options_are_checked(kind, towns):
-    with pytest.raises(ValueError, match="estimator: 'median' is not known; choose one of cumulative, sorted, naive"):
+    with pytest.raises(ValueError, match=r"estimator: 'median' .*choose one of cumulative, sorted, naive"):
         kind("median")
     with pytest.raises(ValueError, match="norm: 3 must be 1 or 2"):
         kind(norm=3)

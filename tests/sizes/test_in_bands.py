@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import KeyedNoise, Measurer, TrueSizes, plan_noise, sensitivity
+from helpers.inside import ForcedCut, KeyedNoise, Measurer, TrueSizes, chosen_cut, machine, plan_noise, sensitivity
 from tallytree.sizes import BottomUp, Joint, Matching, SizesDomain, level_estimates, noisy
 from tallytree.sizes.mechanism import MeasurerOfAll, Measurers, SizesInBands, joined_sizes, sum_over_tree
-from tallytree.support import machine
-from tallytree.trees.bands import ForcedCut, chosen_cut
 
 IN_BANDS = [
     Matching(),

@@ -117,16 +117,14 @@ def test_uneven_splits_weigh_levels_by_their_noise(towns, release_sizes, mechani
 
 
 def test_sorted_sizes_need_public_numbers_of_groups(towns):
-    with pytest.raises(
-        ValueError, match="estimator: 'sorted' at 'all' needs the public number of groups of every node"
-    ):
+    with pytest.raises(ValueError, match=r"estimator: 'sorted' at 'all' needs .*number of groups"):
         Matching("sorted").statistics(towns, invariants="total")
     assert Matching("sorted").statistics(towns, invariants="groups")["all"] == "sorted_sizes"
 
 
 def test_a_domain_of_private_numbers_has_no_empty_groups_and_keeps_no_numbers(towns):
     groups = np.full(towns.n_leaves, 5)
-    with pytest.raises(ValueError, match="smallest: 0 must be at least 1 where the numbers of groups are private"):
+    with pytest.raises(ValueError, match=r"smallest: 0 must be at least 1 .*private"):
         SizesDomain.from_leaves(towns, groups, 0, 9, "none")
     none = SizesDomain.from_leaves(towns, groups, 1, 9, "none")
     assert none.groups == (None, None, None)

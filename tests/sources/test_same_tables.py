@@ -29,9 +29,7 @@ def private(tmp_path):
     ["deep/er/people.parquet", "deep", "deep/**/*.parquet", "link.parquet", "other_*.parquet", "deep/../deep"],
 )
 def test_a_private_file_is_found_by_every_name(private, tmp_path, spelled):
-    with pytest.raises(
-        ValueError, match=r"^hierarchy: it is the private table that is given as records, .* give a pub"
-    ):
+    with pytest.raises(ValueError, match=r"^hierarchy: .*private table .*records, .* give a pub"):
         refuse_private(str(tmp_path / spelled), "hierarchy", private, "records")
     refuse_private(tmp_path / "areas.parquet", "hierarchy", tmp_path / spelled, "records")
 

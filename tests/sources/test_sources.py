@@ -181,7 +181,7 @@ def test_columns_are_no_tables():
 
 def test_a_column_of_a_frame_that_arrow_does_not_know_is_named_without_its_values() -> None:
     mixed = pd.DataFrame({"fine": [1, 2], 5: ["secret", 7]}, dtype=object)
-    with pytest.raises(TypeError, match=r"^areas: column 2 of the pandas frame mixes types or has one that Arrow") as c:
+    with pytest.raises(TypeError, match=r"^areas: column 2 .*mixes types") as c:
         locate(mixed, "areas")
     assert "secret" not in str(c.value)
     assert c.value.__context__ is None
@@ -216,7 +216,7 @@ def test_a_type_is_named_without_the_names_of_its_fields(kind: pa.DataType, said
 
 
 def test_keys_of_a_nested_type_are_refused_without_the_names_of_its_fields() -> None:
-    with pytest.raises(TypeError, match=r"^areas: column 'leaf' holds a struct; keys must be strings or integers"):
+    with pytest.raises(TypeError, match=r"^areas: column 'leaf' holds a struct; .*strings or integers"):
         text_column(pa.table({"leaf": [{"Zwetschke": 1}]}), "leaf", "areas")
 
 

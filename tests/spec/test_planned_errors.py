@@ -8,9 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import LEAST, amount_at, discrete
 from tallytree.engines import Local
-from tallytree.numbers.accuracy.targets import LEAST, amount_at
-from tallytree.private.noise import discrete
 from tallytree.spec import SpecError, load_spec
 from tallytree.spec.budget_changes import decimal_text, rewritten
 from tallytree.spec.planned_errors import parsed_target, wanted_numbers

@@ -81,9 +81,7 @@ def test_what_is_outside_the_folder_of_the_spec_is_published_by_its_name(folder:
 
 def test_a_view_of_a_duckdb_file_reads_another_file_only_where_the_spec_says_so(folder: Path) -> None:
     view = "{duckdb: data/lake.db, table: areas%s}"
-    with pytest.raises(
-        SpecError, match=r"line 4, hierarchy\.path: the view 'areas' of '.*lake\.db' reads something out"
-    ):
+    with pytest.raises(SpecError, match=r"line 4, hierarchy\.path: the view 'areas' .*lake\.db'"):
         spec(folder, "data/people.parquet", view % "").plan()
     outcome = CliRunner().invoke(app, ["check", str(folder / "spec.yaml")])
     assert outcome.exit_code == 2
@@ -112,7 +110,7 @@ def test_a_mapping_of_the_spec_does_not_depend_on_the_working_directory(folder: 
 @pytest.mark.parametrize("path", ["data/people.parquet", "[data/*.parquet]", "{duckdb: data/lake.db, table: PEOPLE}"])
 def test_the_private_table_as_the_hierarchy(folder: Path, path: str) -> None:
     records = "{duckdb: ./data/lake.db, table: people}" if "duckdb" in path else "{parquet: data/people.parquet}"
-    with pytest.raises(SpecError, match=r"line 4, hierarchy\.path: it is the private table that is given as records"):
+    with pytest.raises(SpecError, match=r"line 4, hierarchy\.path: .*private table"):
         spec(folder, records, path).plan()
 
 

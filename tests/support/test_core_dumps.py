@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.private.tabulate import duckdb_session
+from helpers.inside import duckdb_session
 from tallytree.support import spill_folders
 from tallytree.support.spill_folders import core_dumps_disabled
 

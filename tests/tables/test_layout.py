@@ -60,7 +60,7 @@ def test_tables_that_cannot_be_are_refused(given, message):
 def test_a_name_of_two_hierarchies_is_ambiguous():
     places = tt.Hierarchy.from_table(pa.table({"state": ["A", "B"]}), ["state"])
     births = tt.Product({"home": AREAS, "birth": places})
-    with pytest.raises(ValueError, match="'state' is a level of several hierarchies; write one of home_state, birth_s"):
+    with pytest.raises(ValueError, match=r"'state' is a level of several .*write one of home_state"):
         table_of(births, ("state",), "tables")
     assert table_of(births, ("home_county", "birth_state"), "tables").refined == (3, 1)
 
@@ -105,7 +105,5 @@ def test_too_many_combinations_or_cells_are_refused():
         TableLayout(product, tables_of(product, [("first", "other")], "tables"), 1)
     streets = tt.Hierarchy.from_values("street", list(range(20_000)))
     product = tt.Product({"area": streets, "a": tt.Hierarchy.from_values("first", list(range(60_000)))})
-    with pytest.raises(
-        ValueError, match=r"^tables: their areas by all their attributes are 1,200,000,000 cells, more "
-    ):
+    with pytest.raises(ValueError, match=r"^tables: their areas .*1,200,000,000 cells"):
         TableLayout(product, tables_of(product, [("street", "first")], "tables"), 1)

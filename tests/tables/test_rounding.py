@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 
 import tallytree as tt
-from helpers.inside import TablesArguments, plan_tables
-from tallytree.numbers.accuracy.expected_errors import expected_errors
-from tallytree.numbers.accuracy.simulated_errors import simulated_errors
+from helpers.inside import TablesArguments, expected_errors, plan_tables, simulated_errors
 
 PAIR = [("county", "a0"), ("county", "a1")]
 CYCLE = [("county", "a0", "a1"), ("county", "a1", "a2"), ("county", "a0", "a2")]

@@ -131,9 +131,7 @@ def test_where_labels_repeat_the_path_is_the_code(tmp_path):
     file = written(tmp_path, [({"state": s, "county": "x"}, square(i, 0)) for i, s in enumerate("BA")])
     assert [round(shape.centroid.x, 1) for shape in read_boundaries(file, tree, "county").frame.geometry] == [1.5, 0.5]
     bare = written(tmp_path, [({"county": "x"}, square(0, 0))], "bare.geojson")
-    with pytest.raises(
-        ValueError, match=r"no column 'state' \(labels of 'county' repeat, so the whole path is needed\)"
-    ):
+    with pytest.raises(ValueError, match=r"no column 'state' \(.*whole path is needed\)"):
         read_boundaries(bare, tree, "county")
 
 

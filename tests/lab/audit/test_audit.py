@@ -59,10 +59,24 @@ def one_of_each():
     return made
 
 
+FOUND = {}
+"""What was found in measurements, by all that they follow from."""
+
+
+def measured(case):
+    """The audit without releases. What is measured follows from the plan and the tree, and not from the mechanism."""
+    terms = case.neighboring, case.max_contributions, case.max_quantity, case.distinct, case.maximum_share
+    inputs = case.statistic, case.tree, case.invariants, case.groups_per_leaf, case.tables, case.public_totals
+    key = repr((case.plan()[0].plan, terms, inputs))
+    if key not in FOUND:
+        FOUND[key] = case.run(runs=4_000, releases=0, seed=7)
+    return FOUND[key]
+
+
 @pytest.mark.parametrize(("case", "releases"), one_of_each())
 def test_every_mechanism_of_the_library_passes(case, releases):
     """4,000 runs would show a loss of 3 where 1 is stated; `tallytree audit` takes 50,000."""
-    result = case.run(runs=4_000, releases=releases, seed=7)
+    result = case.run(runs=4_000, releases=releases, seed=7) if releases else measured(case)
     assert result.passed, str(result)
     if isinstance(case.mechanism, tt.counts.StabilityHistogram):
         step = math.exp(1 / (case.max_contributions * (1 + (case.neighboring == "change_one"))))  # of t, in delta

@@ -3,12 +3,11 @@
 import pytest
 from typer.testing import CliRunner
 
-from helpers.inside import KeyedNoise
+from helpers.inside import KeyedNoise, audit_progress
 from tallytree.cli.app import app
 from tallytree.lab.audit import auditing
 from tallytree.lab.audit import library as library_of_audits
 from tallytree.mechanisms import Noise
-from tallytree.support.stages import audit_progress
 
 
 class HalfScale(KeyedNoise):

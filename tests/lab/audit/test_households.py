@@ -7,10 +7,17 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import HouseholdsArguments, LeafCounts, LeafGroups, TrueRanks, TrueTables, plan_households
+from helpers.inside import (
+    HouseholdsArguments,
+    LeafCounts,
+    LeafGroups,
+    TrueRanks,
+    TrueTables,
+    plan_households,
+    size_level,
+)
 from tallytree.lab.audit.exact import exact_delta, exact_loss
 from tallytree.lab.audit.inputs import Neighborhood
-from tallytree.run.planned_households import size_level
 
 AREAS = tt.Hierarchy.from_values("county", ["x", "y"])
 K, MOST = 2, 3

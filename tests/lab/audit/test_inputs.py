@@ -123,9 +123,9 @@ def test_sizes_that_do_not_fit_the_domain_are_refused(given, error, message):
 
 def test_sizes_that_do_not_fit_the_places_of_private_groups_are_refused():
     inputs = sizes_inputs(PRIVATE, np.array([2, 0, 1]))
-    with pytest.raises(ValueError, match="neighbor: leaf 0 has 1 sizes, but 2 groups; a group that is not there has 0"):
+    with pytest.raises(ValueError, match=r"neighbor: leaf 0 has 1 sizes, but 2 groups; .*has 0"):
         inputs.parse([[1], [], [1]], "neighbor")
-    with pytest.raises(ValueError, match="groups_per_leaf: the numbers of groups are private, so say how many a leaf"):
+    with pytest.raises(ValueError, match=r"groups_per_leaf: .*private, so say how many"):
         sizes_inputs(PRIVATE)
 
 

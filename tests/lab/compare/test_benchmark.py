@@ -108,7 +108,7 @@ def test_a_picture_has_a_panel_for_each_budget():
 
 def test_what_cannot_be_compared_is_refused():
     results = compare({"top down": tt.counts.TopDown()}, tt.Budget(epsilon=1), runs=1)
-    with pytest.raises(ValueError, match=r"^baseline: 'nobody' is not a mechanism of the results; they have top down$"):
+    with pytest.raises(ValueError, match=r"^baseline: 'nobody' .*they have top down$"):
         evaluate.differences(results, "nobody")
     both = compare({"top down": tt.counts.TopDown(), "x": tt.counts.TopDown()}, tt.Budget(epsilon=1), runs=1)
     with pytest.raises(ValueError, match=r"^results: two runs or more are needed"):
@@ -118,5 +118,5 @@ def test_what_cannot_be_compared_is_refused():
     homes = TRUE.append_column("size", pa.array([1] * 40)).append_column("groups", pa.array([1] * 40)).drop(["count"])
     sizes = partial(tt.release_group_sizes, homes, AREAS, size="size", groups="groups", max_group_size=4)
     data = evaluate.Data("homes", sizes, homes)
-    with pytest.raises(ValueError, match=r"^by_size: 'homes' has group sizes, and it is about counts; leave it out$"):
+    with pytest.raises(ValueError, match=r"^by_size: 'homes' .*about counts; leave it out$"):
         evaluate.compare(data, {"a": None}, tt.Budget(epsilon=1), neighboring="change_one", runs=1, by_size=True)

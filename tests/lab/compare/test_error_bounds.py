@@ -17,7 +17,7 @@ from tallytree.evaluate.metrics import max_absolute_error
 from tallytree.lab.compare import error_bounds as bounds
 from tallytree.lab.compare.error_bounds import plan_error_bound, theorem_4_bound, top_down_error_bound
 from tallytree.mechanisms import Noise
-from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace
+from tallytree.noise import discrete_gaussian, discrete_laplace
 from tallytree.solvers.trees import simplex
 
 AREAS = tt.Hierarchy.from_table(

@@ -58,9 +58,7 @@ def test_arrays_that_are_not_the_authors_are_refused(folder, cells, sentence):
 
 def test_a_file_that_is_no_array_or_missing_is_refused(folder):
     (folder / kuo.HAWAIIAN_ARRAY).write_text("a page that says 404")
-    with pytest.raises(
-        ValueError, match=r"^folder: Hawaiian_nation_H.npy is no NumPy array of numbers; copy it again$"
-    ):
+    with pytest.raises(ValueError, match=r"^folder: Hawaiian_nation_H.npy .*copy it again$"):
         kuo.read_coco(folder)
     (folder / kuo.HAWAIIAN_ARRAY).unlink()
     with pytest.raises(FileNotFoundError, match=r"give the folder data of a copy of github\.com/yzk5145/coco$"):

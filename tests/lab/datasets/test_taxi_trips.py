@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import read_boundaries
 from tallytree.datasets import kuo
 from tallytree.datasets.taxi_trips import taxis_from_trips
-from tallytree.views.boundaries import read_boundaries
 
 maps = pytest.mark.needs("geopandas", "shapely")
 AREAS = {"half": ["lower", "lower", "upper"], "neighbourhood": ["a", "b", "c"]}

@@ -16,8 +16,7 @@ import pytest
 import typer
 
 import tallytree as tt
-from helpers.inside import KeyedNoise, Measurer, PlannedCounts, TrueCounts
-from tallytree.accounting import pld
+from helpers.inside import KeyedNoise, Measurer, PlannedCounts, ReleaseKeys, TrueCounts, discrete, pld, release_keys
 from tallytree.cli.app import main
 from tallytree.cli.commands import release_command
 from tallytree.counts.least_squares import LeastSquares
@@ -28,10 +27,7 @@ from tallytree.lab.replay.configurations import OPENDP, _many_cells, random_pair
 from tallytree.lab.replay.pair import KINDS, NEW_LEDGER, NEW_SECRET, Pair
 from tallytree.lab.replay.published import clock_stopped, differences, keys_shown
 from tallytree.lab.replay.replaying import compare_pair
-from tallytree.private.noise import discrete
 from tallytree.release import files, release
-from tallytree.run import release_keys
-from tallytree.run.release_keys import ReleaseKeys
 from tallytree.solvers.laws import learned_laws
 from tallytree.solvers.tables import decided
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from helpers.inside import DARK, LIGHT, svg
 from tallytree.lab.reproduce import EXPERIMENTS, Experiment, Found, Settings, reproduce, running
 from tallytree.lab.reproduce.catalogue import experiment_named
 from tallytree.lab.reproduce.figure import PUBLISHED, Plot, drawn
@@ -16,8 +17,6 @@ from tallytree.lab.reproduce.marks import EXACT, MARKS, colors, shapes
 from tallytree.lab.reproduce.measured import AS_RUN, NOT_RUN, SCHEMA, MeasuredRows, tidy
 from tallytree.lab.reproduce.page import MOST_ROWS, cells_of, command, page, shown
 from tallytree.lab.reproduce.published import FOLDER, PAPERS, published
-from tallytree.views.charts.drawing import svg
-from tallytree.views.charts.theme import DARK, LIGHT
 
 charts = pytest.mark.needs("altair", "vl_convert", "jinja2")
 ERROR = "error (members)"

@@ -8,15 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.numbers.accuracy.expected_errors import (
-    ExpectedError,
-    expected_errors,
-    has_closed_form,
-    shown,
-    unreliable_below,
-)
-from tallytree.numbers.accuracy.simulated_errors import simulated_errors, stand_in_of
-from tallytree.run import (
+from helpers.inside import (
     CountsArguments,
     FlowsArguments,
     SizesArguments,
@@ -25,6 +17,14 @@ from tallytree.run import (
     plan_flows,
     plan_group_sizes,
 )
+from tallytree.numbers.accuracy.expected_errors import (
+    ExpectedError,
+    expected_errors,
+    has_closed_form,
+    shown,
+    unreliable_below,
+)
+from tallytree.numbers.accuracy.simulated_errors import simulated_errors, stand_in_of
 
 ABSENT = "/nowhere/records.parquet"
 
@@ -181,7 +181,7 @@ def test_a_stand_in_that_does_not_fit_is_refused(towns, areas, last_year):
         with pytest.raises(ValueError, match=message):
             simulated_errors(plan, like, replicates=2)
     other = tt.Hierarchy.from_table(areas.leaf_table().rename_columns(["region", "town"]), ["region", "town"])
-    with pytest.raises(ValueError, match="like: its levels are all, state, county, not all, region, town as planned"):
+    with pytest.raises(ValueError, match=r"like: .*all, state, county, not all, region, town"):
         simulated_errors(counts(other), release, replicates=2)
 
 

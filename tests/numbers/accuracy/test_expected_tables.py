@@ -6,8 +6,7 @@ import pytest
 from tallytree.datasets.residents import residents
 
 import tallytree as tt
-from tallytree.numbers.accuracy.expected_errors import expected_errors
-from tallytree.run import TablesArguments, make_release, plan_tables
+from helpers.inside import TablesArguments, expected_errors, make_release, plan_tables
 
 TABLES = [("county", "age"), ("county", "sex"), ("region", "age"), ()]
 

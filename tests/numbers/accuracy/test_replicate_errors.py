@@ -13,13 +13,12 @@ import pytest
 
 import tallytree as tt
 from helpers.cases import few
+from helpers.inside import Measurer, order, planned_counts, planned_sizes
 from helpers.replicated import TREE
 from tallytree.numbers.accuracy import bootstrap as replicates_module
-from tallytree.private.measurer import Measurer
 from tallytree.release.intervals import COVERS
 from tallytree.release.level_tables import ChangedTable
 from tallytree.release.view.recorded_measurements import recorded_noise
-from tallytree.run import order, planned_counts, planned_sizes
 
 ROWS = pa.table(
     {
@@ -371,11 +370,11 @@ def test_other_kinds_of_arguments_are_refused(release, tmp_path):
 
 def test_another_hierarchy_than_that_of_the_tables_is_refused(release):
     fewer = tt.Hierarchy.from_table(TREE.slice(0, 15), ["state", "county"])
-    with pytest.raises(ValueError, match=r"^hierarchy: it has 3 nodes at the level 'state', but the release has 4"):
+    with pytest.raises(ValueError, match=r"^hierarchy: .*3 nodes .*'state', .*release has 4"):
         tt.replicate_errors(replace(release, _tree=fewer))
     renamed = TREE.set_column(1, "county", pa.array(["?", *TREE["county"].to_pylist()[1:]]))
     other = tt.Hierarchy.from_table(renamed, ["state", "county"])
-    with pytest.raises(ValueError, match=r"^hierarchy: it has no node state='A', county='v' at the level 'county'"):
+    with pytest.raises(ValueError, match=r"^hierarchy: .*no node state='A', county='v' .*'county'"):
         tt.replicate_errors(replace(release, _tree=other))
 
 

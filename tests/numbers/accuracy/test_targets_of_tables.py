@@ -14,11 +14,10 @@ from tallytree.datasets.residents import residents
 from typer.testing import CliRunner
 
 import tallytree as tt
+from helpers.inside import TablesArguments, plan_tables, wishes_of
 from tallytree.cli import app
 from tallytree.numbers.accuracy.expected_errors import expected_laws
 from tallytree.numbers.accuracy.targets import FOR_OTHERS, least_budget_of_tables
-from tallytree.run import TablesArguments, plan_tables
-from tallytree.run.plan_tables import wishes_of
 from tallytree.spec import load_spec
 from tallytree.spec.budget_changes import with_precision
 from tallytree.tables.expected import table_std_devs

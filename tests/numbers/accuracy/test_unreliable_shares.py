@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.numbers.accuracy.advice import Advice, advised, least_amount, percent
-from tallytree.numbers.accuracy.expected_errors import ExpectedError
-from tallytree.numbers.accuracy.simulated_errors import simulated_errors
-from tallytree.numbers.accuracy.targets import two_digits
-from tallytree.release.intervals import LevelErrors
-from tallytree.release.quality import NEAR_ZERO, UNRELIABLE, numbers_by_verdict
-from tallytree.run import (
+from helpers.inside import (
     CountsArguments,
     FlowsArguments,
     SizesArguments,
@@ -25,6 +19,12 @@ from tallytree.run import (
     plan_group_sizes,
     plan_tables,
 )
+from tallytree.numbers.accuracy.advice import Advice, advised, least_amount, percent
+from tallytree.numbers.accuracy.expected_errors import ExpectedError
+from tallytree.numbers.accuracy.simulated_errors import simulated_errors
+from tallytree.numbers.accuracy.targets import two_digits
+from tallytree.release.intervals import LevelErrors
+from tallytree.release.quality import NEAR_ZERO, UNRELIABLE, numbers_by_verdict
 
 BUDGET = tt.Budget(epsilon=1, delta=1e-6)
 
@@ -162,7 +162,7 @@ def test_public_totals_of_a_stand_in_are_kept_in_its_simulation(sides):
 def test_a_stand_in_of_tables_that_does_not_fit_is_refused(sides):
     other = {"neighboring": "add_remove", "tables": [("town",)], "count": "count"}
     release = tt.release_tables(people(), tt.Product(sides), BUDGET, **other)
-    with pytest.raises(ValueError, match=r"like: the release does not have the planned table 'town\.sex\.age'; give"):
+    with pytest.raises(ValueError, match=r"like: .*planned table 'town\.sex\.age'; give"):
         simulated_errors(planned_tables(sides), release)
     impossible = pa.table({"sex": ["m"], "age": ["old"]})
     planned = plan_tables(

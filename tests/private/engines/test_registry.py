@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from tallytree.private.engines import ENGINES, Engine, Local, Remembering
+from tallytree.engines import ENGINES, Engine, Local, Remembering
 
 
 @pytest.mark.parametrize(("name", "engine"), ENGINES.items())

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from tallytree.accounting.laws import Gaussian, HalfGaussian, LaplaceHigh, LaplaceLow
+from helpers.inside import Gaussian, HalfGaussian, LaplaceHigh, LaplaceLow
 from tallytree.private.noise.inverse_cdf import UNDECIDED, CdfTable, quick_rank, rank, settle, tabulate
 
 LAWS = [
@@ -127,14 +127,22 @@ def test_the_digits_make_discrete_laplace_noise(scale, base):
 # Tables
 
 
+@cache
+def words_below(law, k, bits):
+    """P(X <= k) in words, rounded down and up."""
+    words = true_cdf(law, k) * 2**bits
+    return int(mpmath.floor(words)), int(mpmath.ceil(words))
+
+
 def true_draw(law, word, bits):
     """The draw of every uniform real that begins with the word, or None if it is not the same one."""
     table_free_low, high = law.first - 1, law.last
     while high - table_free_low > 1:
         middle = (table_free_low + high) // 2
-        if true_cdf(law, middle) * 2**bits <= word:
+        at_least, at_most = words_below(law, middle, bits)
+        if at_most <= word:
             table_free_low = middle
-        elif true_cdf(law, middle) * 2**bits >= word + 1:
+        elif at_least >= word + 1:
             high = middle
         else:
             return None

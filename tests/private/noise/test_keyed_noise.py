@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallytree.accounting.scales import representable
+from helpers.inside import representable
 from tallytree.mechanisms import Noise
 from tallytree.private.noise import discrete as noise
 from tallytree.private.noise.digits import sampler_of_laplace

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from helpers.inside import KeyedNoise
 from tallytree.errors import BudgetExceeded
 from tallytree.mechanisms import Noise
-from tallytree.private.noise.discrete import KeyedNoise
 
 KEY = bytes(range(32))
 LAPLACE, GAUSSIAN = Noise("discrete_laplace", Fraction(5, 3)), Noise("discrete_gaussian", Fraction(1_000))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallytree.accounting.scales import next_float
+from helpers.inside import next_float
 from tallytree.private.noise import discrete as noise
 from tallytree.private.noise.discrete import discrete_gaussian, discrete_laplace, opendp_gaussian, opendp_laplace
 from tallytree.private.noise.entropy import key_from_seed

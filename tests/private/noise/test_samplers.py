@@ -11,7 +11,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 from scipy import stats
 
-from tallytree.accounting import laws
+from helpers.inside import kernels, laws
 from tallytree.private.noise import digits, entropy, inverse_cdf
 from tallytree.private.noise import discrete as noise
 from tallytree.private.noise.digits import (
@@ -24,7 +24,6 @@ from tallytree.private.noise.digits import (
 from tallytree.private.noise.entropy import key_from_seed, opened
 from tallytree.private.noise.inverse_cdf import UNDECIDED, settle, settle_cell
 from tallytree.private.noise.inverse_cdf import single_table as one_table
-from tallytree.support import kernels
 
 KEY = key_from_seed(3)
 DRAWS = 400_000

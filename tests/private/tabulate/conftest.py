@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from helpers.refused_records import refused
-from tallytree.private.engines import Engine, Local, Spark
+from tallytree.engines import Engine, Local, Spark
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.tabulating import count_records, group_rows, group_sizes
+from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.private.engines import Local
 from tallytree.product import LeafKey
 
 AWKWARD = [

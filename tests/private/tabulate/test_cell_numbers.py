@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import tallytree as tt
+from helpers.inside import ForcedCut, chosen_cut
 from tallytree.private.tabulate.leaf_statistics import LeafCounts, TrueContributions
 from tallytree.private.tabulate.true_counts import CountsInFiles, TrueCounts
 from tallytree.private.tabulate.true_sizes import TrueSizes
 from tallytree.private.tabulate.true_tables import TrueTables
 from tallytree.sizes import SizesDomain
 from tallytree.tables.layout import TableLayout, tables_of
-from tallytree.trees.bands import ForcedCut, chosen_cut
 
 TOWNS = tt.Hierarchy.from_values("town", [str(number) for number in range(1_100)])
 YEARS = tt.Hierarchy.from_values("year", [str(number) for number in range(1_000)])

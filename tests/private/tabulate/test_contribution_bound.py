@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.inside import ContributionBound
 from helpers.tabulating import check_counts, count_records
+from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.private.engines import Local
-from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.product import LeafKey
 
 KEY, ANOTHER = bytes(range(32)), bytes(range(1, 33))

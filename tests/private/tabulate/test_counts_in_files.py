@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import counted
-from tallytree.private.engines import CountRecords, Local
-from tallytree.private.tabulate.leaf_statistics import LeafCounts
-from tallytree.private.tabulate.true_counts import CountsInFiles, TrueCounts
+from helpers.inside import CountRecords, CountsInFiles, ForcedCut, LeafCounts, TrueCounts, chosen_cut
+from tallytree.engines import Local
 from tallytree.product import LeafKey
-from tallytree.trees.bands import ForcedCut, chosen_cut
 
 
 def found_in(tree, records):

@@ -69,7 +69,16 @@ def lies_in(text: str, period: Period) -> bool:
     return False
 
 
-@pytest.mark.parametrize("period", PERIODS)
+SLOW = [pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")]
+ON_SPARK = ["2026-03-04", "2026-W10", "2024-02", "2025-11-03/2027-03-28"]
+"""A day, a week, a month, and a range: the others are these with other days."""
+
+
+@pytest.mark.parametrize(
+    ("any_engine", "period"),
+    [*(("local", period) for period in PERIODS), *(pytest.param("spark", period, marks=SLOW) for period in ON_SPARK)],
+    indirect=["any_engine"],
+)
 def test_of_texts_those_are_kept_that_name_days_in_the_period(any_engine, period):
     expected = [i for i, text in enumerate(READ) if lies_in(text, Period.parse(period))]
     assert expected

@@ -50,7 +50,7 @@ def test_integers_meet_labels_that_are_written_as_integers():
 
 
 def test_text_in_the_records_and_integers_in_the_hierarchy_are_warned_of():
-    with pytest.warns(UserWarning, match=r"^records: column 'code' holds text, but the hierarchy's table has integers"):
+    with pytest.warns(UserWarning, match=r"^records: column 'code' holds text, .*hierarchy's table has integers"):
         assert released(["01", "2"], INTEGERS, on_unknown="drop") == [0, 1, 0]
 
 

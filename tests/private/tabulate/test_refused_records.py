@@ -17,8 +17,8 @@ import pytest
 
 from helpers.refused_records import LEAF, NUMBER, SECRET, TOWN, digits, members, towns
 from helpers.tabulating import count_records, group_rows, group_sizes
+from tallytree.engines import Engine, Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.private.engines import Engine, Local
 from tallytree.product import LeafKey
 
 

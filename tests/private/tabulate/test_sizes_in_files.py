@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.banded import hierarchies
+from helpers.inside import ForcedCut, chosen_cut
 from tallytree.private.tabulate.true_sizes import SizesInFiles, TrueSizes
-from tallytree.trees.bands import ForcedCut, chosen_cut
 
 SMALLEST, LARGEST = 0, 6
 

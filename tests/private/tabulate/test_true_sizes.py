@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.private.tabulate.true_sizes import TrueSizes
+from helpers.inside import TrueSizes
 from tallytree.sizes import SizesDomain
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B", "B", "B"], "c": list("vwxyz")}), ["s", "c"])

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import ContributionBound
 from helpers.refused_records import LEAF, TOWN
 from helpers.tabulating import count_records, group_rows, group_sizes
-from tallytree.private.engines import Engine, Local
-from tallytree.private.tabulate.contribution_bound import ContributionBound
+from tallytree.engines import Engine, Local
 
 AREAS = tt.Hierarchy.from_values("leaf", ["1", "2"])
 GOOD = {"leaf": "1", "region": "A", "town": "a", "id": "k", "who": "p", "n": 1, "g": 1, "to": "1"}

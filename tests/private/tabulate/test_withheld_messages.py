@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.inside import LeafCounts, LeafGroups, duckdb_session
 from helpers.refused_records import LEAF, NUMBER, SECRET, members
 from helpers.tabulating import check_counts, check_group_rows, check_group_sizes, count_records, group_sizes
-from tallytree.private.engines import Local
-from tallytree.private.tabulate import duckdb_session
-from tallytree.private.tabulate.leaf_statistics import LeafCounts, LeafGroups
+from tallytree.engines import Local
 
 
 class TestWhatReadersSayIsWithheld:

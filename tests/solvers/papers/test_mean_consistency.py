@@ -166,5 +166,5 @@ def test_whole_numbers_stay_whole_and_so_does_what_float_error_kept_from_it():
 
 def test_sums_that_floats_cannot_hold_are_refused():
     assert with_exact_sums(np.array([[2.0**49 + 0.25]])).tolist() == [[2.0**49]]
-    with pytest.raises(ValueError, match=r"values: they add up to a magnitude of 4.5e\+15, and sums are exact below"):
+    with pytest.raises(ValueError, match=r"values: .*4.5e\+15, .*exact below"):
         with_exact_sums(np.full((2, 1), 2.0**51))

@@ -29,9 +29,7 @@ def test_no_histogram_with_the_total_is_nearer(method, noisy, total):
 def test_what_cannot_be_solved_is_refused():
     with pytest.raises(ValueError, match=r"^noisy: there are no cells; give at least one$"):
         nearest_in_l1(np.zeros(0, np.int64), 1, method="dual simplex")
-    with pytest.raises(
-        ValueError, match=r"^method: 'barrier' is not known; choose one of primal simplex, dual simplex"
-    ):
+    with pytest.raises(ValueError, match=r"^method: 'barrier' .*choose one of primal simplex, dual simplex"):
         nearest_in_l1([1], 1, method="barrier")
     with pytest.raises(TimeoutError):
         nearest_in_l1(np.arange(400), 90_000, method="dual simplex", time_limit=1e-6)

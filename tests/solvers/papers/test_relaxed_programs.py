@@ -65,7 +65,7 @@ def test_quadratic_solvers_stop_at_their_time_limit(solver):
 
 
 def test_unknown_solvers_are_refused_with_those_that_are_installed():
-    with pytest.raises(ValueError, match="solver: 'GUROBY' is not known or not installed; choose one of CLARABEL"):
+    with pytest.raises(ValueError, match=r"solver: 'GUROBY' .*choose one of CLARABEL"):
         tree_relaxed(PAIR, [1, 2, 3], solver="GUROBY")
 
 

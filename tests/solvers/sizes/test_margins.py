@@ -288,9 +288,7 @@ def test_the_real_problem_says_what_is_wrong(solve, changes, error, says):
 
 def test_levels_must_nest_and_end_with_the_leaves():
     noisy = [np.zeros((2, 1), int), np.zeros((2, 1), int), np.zeros((3, 1), int)]
-    with pytest.raises(
-        ValueError, match=r"first_leaf\[1\] has a node across leaf 1, where one of first_leaf\[0\] ends"
-    ):
+    with pytest.raises(ValueError, match=r"first_leaf\[1\] has a node across leaf 1"):
         margins.project(noisy, [[0, 1, 3], [0, 2, 3], [0, 1, 2, 3]], [1, 1, 1])
     with pytest.raises(ValueError, match=r"first_leaf\[0\] must be 0, 1, …, 2: the last level must be the leaves"):
         margins.project(noisy[:1], [[0, 1, 3]], [1, 1])

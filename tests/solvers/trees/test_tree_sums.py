@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.inside import offsets_of
 from tallytree.solvers.trees.linear import InSums, combined_variances, sum_variances
-from tallytree.support.arrays import offsets_of
 
 NONE = np.empty(0, dtype=np.int64)
 

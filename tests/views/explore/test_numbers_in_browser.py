@@ -5,10 +5,9 @@ import pytest
 import tallytree as tt
 from helpers.browser import CHROMIUM, Visit, chromium
 from helpers.explored import KINDS, page_of
+from helpers.inside import front_page, level_errors
 from helpers.partly_listed import AREAS, SIDES, partly_listed, trips
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.views.report.front import front_page
-from tallytree.views.report.reading import level_errors
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from tallytree.views.export import export
+from helpers.inside import export
 
 pytestmark = pytest.mark.needs("geopandas", "shapely")
 

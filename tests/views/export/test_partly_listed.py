@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import export
 from helpers.partly_listed import AREAS, TREE, partly_listed
 from tallytree.release.intervals import LevelErrors
 from tallytree.release.quality import with_quality, without_unreliable
-from tallytree.views.export import export
 
 SIDES = {"ORIGIN": ("from_state", "from_town"), "DESTINATION": ("to_state", "to_town")}
 

@@ -109,9 +109,7 @@ def test_no_status_is_given_where_no_error_is_known(tmp_path):
     people, budget = pa.table({"area": ["a", "b", "b"]}), tt.Budget(epsilon=1, delta=1e-6)
     release = tt.release_counts(people, tree, budget, neighboring="add_remove", mechanism=tt.counts.TopDown(), seed=1)
     assert "std_dev" not in release.table("area").column_names
-    with pytest.raises(
-        ValueError, match=r"alpha: 0\.1 asks for intervals, but the errors of the numbers of 'all' are not"
-    ):
+    with pytest.raises(ValueError, match=r"alpha: 0\.1 asks for intervals, .*'all'"):
         export(release, "sdmx", tmp_path / "out", alpha=0.1)
     export(release, "sdmx", tmp_path / "out")
     with (tmp_path / "out/area.csv").open(encoding="utf-8", newline="") as opened:

@@ -67,9 +67,7 @@ def test_a_table_or_a_label_that_no_sheet_holds_is_refused(made, tmp_path, monke
     export(made["counts"], "xlsx", tmp_path / "few.xlsx", tables=["all"])
     monkeypatch.undo()
     monkeypatch.setattr(xlsx_file, "MAX_TEXT", 5)
-    with pytest.raises(
-        ValueError, match=r"to: 'xlsx' holds 5 characters in a cell, but a label of '(town|quality)' has"
-    ):
+    with pytest.raises(ValueError, match=r"to: 'xlsx' holds 5 characters .*'(town|quality)'"):
         export(made["counts"], "xlsx", tmp_path / "out.xlsx", tables=["town"])
     assert [path.name for path in tmp_path.iterdir()] == ["few.xlsx"]
 

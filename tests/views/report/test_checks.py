@@ -5,9 +5,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from helpers.inside import run_checks
 from tallytree.release.level_tables import PlainTable
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.views.report.checks import run_checks
 
 
 def checks_of(release):

@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 from scipy.special import ndtri
 
-from tallytree.kinds.columns import LISTED_FROM, UNBIASED
+from helpers.inside import LISTED_FROM, UNBIASED, reach_of
 from tallytree.release.intervals import LevelErrors
-from tallytree.views.report.reading import reach_of
 
 
 def reach(std_devs, **columns):

@@ -15,10 +15,8 @@ import pytest
 from scipy.stats import binom
 
 import tallytree as tt
-from helpers.inside import CountsArguments, plan_counts
+from helpers.inside import CountsArguments, entropy, expected_errors, plan_counts
 from helpers.told import KINDS, TREE, sentences, texts
-from tallytree.numbers.accuracy.expected_errors import expected_errors
-from tallytree.private import entropy
 from tallytree.release.quality import STANDARD
 from tallytree.release.remainders import unlisted_sentence
 from tallytree.views.explore import columns
