@@ -5,6 +5,7 @@ from mutants.mutant import fault
 RELEASES = "tests/ledger/test_recorded_releases.py"
 SUMS = "tests/ledger/test_sums.py"
 NAMED = "tests/run/test_named_runs.py"
+PRIOR = "tests/run/test_prior.py"
 
 MUTANTS = [
     # --- Charged too little ---
@@ -179,5 +180,48 @@ MUTANTS = [
         "tests/run/test_private_inputs.py::test_the_digest_of_inputs_has_a_key_and_a_domain_of_its_own",
         'entropy.derive(key, "inputs", release_id, stamps)',
         'entropy.derive(key, "inputs", stamps)',
+    ),
+    # --- What is not public as a prior ---
+    fault(
+        "a private table as prior",
+        f"{PRIOR}::test_the_records_are_refused_whatever_is_said_of_them",
+        'refuse_private(prior, "prior", given.private_table, given.private_argument)',
+        "pass",
+    ),
+    fault(
+        "a table as prior that nobody says is public",
+        f"{PRIOR}::test_a_table_that_nobody_says_is_public_is_refused",
+        'if not given.prior_is_public:\n            raise ValueError(\n                "prior: a table',
+        'if given.prior_is_public is None:\n            raise ValueError(\n                "prior: a table',
+    ),
+    fault(
+        "a release with a seed as prior of one without",
+        f"{PRIOR}::test_a_release_with_a_seed_is_a_prior_only_of_one_with_a_seed",
+        'if not release.statement["private"] and given.seed is None:',
+        'if not release.statement["private"] and given.seed == -1:',
+    ),
+    fault(
+        "a prior of the data set that the ledger does not have",
+        f"{PRIOR}::test_a_release_of_the_data_set_that_the_ledger_lacks_is_refused",
+        'if release.statement["release"]["id"] not in known:',
+        'if release.statement["release"]["id"] == "":',
+    ),
+    fault(
+        "a digest of the shape of a prior alone",
+        f"{PRIOR}::test_a_release_whose_prior_was_changed_after_planning_does_not_run",
+        'digest.update(np.ascontiguousarray(self.tables[place], dtype="<f8").tobytes())',
+        "pass",
+    ),
+    fault(
+        "a plan without the prior",
+        f"{PRIOR}::test_a_repeated_run_has_the_same_prior_or_is_refused",
+        "own = self.own_statement() | self._prior_facts",
+        "own = self.own_statement()",
+    ),
+    fault(
+        "an entry without the prior",
+        f"{PRIOR}::test_the_entry_has_the_digest_of_the_prior_and_its_release",
+        "prior=None if self.prior is None else self.prior.recorded,",
+        "prior=None,",
     ),
 ]

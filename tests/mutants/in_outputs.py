@@ -243,8 +243,20 @@ MUTANTS = [
     fault(
         "half of the noise in the likelihood of laws",
         f"{POSTERIORS}::test_a_law_is_what_expectation_maximisation_by_brute_force_finds",
-        "_near_ratio(y[i], mean, deviations[i] ** 2 + mean",
-        "_near_ratio(y[i], mean, 0.25 * deviations[i] ** 2 + mean",
+        "of_y = s**2 + parts.own[k]",
+        "of_y = 0.25 * s**2 + parts.own[k]",
+    ),
+    fault(
+        "a law in which every cell is near the prior",
+        "tests/solvers/tables/test_prior.py::test_no_size_near_m_errs_by_much_more_than_alone",
+        "if risk > GUARDED * s * s:",
+        "if risk > 1e9 * s * s:",
+    ),
+    fault(
+        "a prior that is believed whatever the noisy numbers say",
+        "tests/solvers/tables/test_prior.py::test_a_prior_whose_cells_are_shuffled_costs_next_to_nothing[3.0]",
+        "if learned is not None and (found := of(mixed, learned)) > best:",
+        "if learned is not None and (found := of(mixed, learned)) < np.inf:",
     ),
     fault(
         "posterior variances that are differences of squares of large numbers",
