@@ -113,7 +113,13 @@ def test_what_is_listed_follows_from_the_measurements_alone():
     for level in first.levels:
         assert first.table(level).equals(again.table(level))
     assert first.statement["unlisted"] == again.statement["unlisted"]
-    assert set(first.statement["unlisted"]) == {"leaves_not_zero", "clustering", "in_unlisted", "unlisted_at_most"}
+    assert set(first.statement["unlisted"]) == {
+        "leaves_not_zero",
+        "clustering",
+        "learned",
+        "in_unlisted",
+        "unlisted_at_most",
+    }
 
 
 def test_it_is_saved_loaded_and_exported_with_nulls(tmp_path):

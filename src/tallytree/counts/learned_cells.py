@@ -31,7 +31,6 @@ from tallytree.solvers.trees.cell_laws import (
     LISTED,
     CellLaws,
     CellPosteriors,
-    Cells,
     cell_laws,
     cell_posteriors,
     least_of_cells,
@@ -92,7 +91,7 @@ def learned(tree: Tree, levels: Sequence[MeasuredLevel], slacks: Sequence[FloatA
         alone = _cells(level, level.noisy.astype(np.float64), np.full(kept, level.variance), mean, variance)
         cells = _cells(level, estimates[place], variances[place], mean, variance, place < len(levels) - 1)
         expected, laws = _expected(tree, level, mean, cells)
-        cells, alone = replace(cells, expected=expected), replace(alone, expected=expected)
+        cells[1] = alone[1] = expected
         known = cell_posteriors(cells, laws)
         if place < len(slacks):
             slack = slacks[place]
@@ -107,7 +106,7 @@ def learned(tree: Tree, levels: Sequence[MeasuredLevel], slacks: Sequence[FloatA
             )
         )  # fmt: skip
         if place < len(levels) - 1:
-            of_own = cell_posteriors(alone.at(here), laws)
+            of_own = cell_posteriors(alone[:, here], laws)
             mean, variance = of_own.mean, of_own.variance
     return found
 
@@ -144,8 +143,8 @@ def _cells(
     mean: FloatArray,
     variance: FloatArray,
     combined: bool = False,
-) -> Cells:
-    """The cells of a level, those that were left out last; each is expected to have an equal part of its parent's mean.
+) -> FloatArray:
+    """The cells of a level for `cell_laws`, (5, n), those left out last; M is an equal part of the parent's mean.
 
     Args:
         level: with what was left out.
@@ -160,24 +159,24 @@ def _cells(
     above = np.maximum(mean, LEAST_OF_PARENT)
     expected = np.maximum((above / level.families)[parents], LEAST_EXPECTED)
     deviations = np.sqrt(np.concatenate([variances, np.full(len(parents) - kept, level.variance)]))
-    laplace = np.full(len(parents), level.laplace)
-    laplace[:kept] &= not combined
+    laplace = np.full(len(parents), float(level.laplace))
+    laplace[:kept] *= not combined
     most = np.maximum((above + BEYOND * np.sqrt(variance))[parents], 2 * expected)
-    return Cells(np.concatenate([estimates, noisy[kept:]]), expected, deviations, laplace, most)
+    return np.stack([np.concatenate([estimates, noisy[kept:]]), expected, deviations, laplace, most])
 
 
-def _expected(tree: Tree, level: MeasuredLevel, mean: FloatArray, cells: Cells) -> tuple[FloatArray, CellLaws]:
+def _expected(tree: Tree, level: MeasuredLevel, mean: FloatArray, cells: FloatArray) -> tuple[FloatArray, CellLaws]:
     """M of every cell, and the laws with it: equal parts, or parts by totals, whichever explain the level better."""
     laws = cell_laws(cells)
     if not isinstance(tree, Product):
-        return cells.expected, laws
+        return cells[1], laws
     parents, nodes, noisy = _all(level)
-    equal = cells.expected
+    equal = cells[1]
     parts = _parts_by_totals(tree.refined_nodes(level.depth, nodes), noisy, level.variance, equal)
     sums = np.bincount(parents, equal * parts, minlength=len(mean))
     wanted = np.bincount(parents, equal, minlength=len(mean))
     by_totals = np.maximum(equal * parts * (wanted / sums)[parents], LEAST_EXPECTED)
-    other = cell_laws(replace(cells, expected=by_totals))
+    other = cell_laws(np.stack([cells[0], by_totals, *cells[2:]]))
     return (by_totals, other) if other.likelihood > laws.likelihood else (equal, laws)
 
 
@@ -213,7 +212,7 @@ def _slack(
     estimates: Sequence[FloatArray],
     variances: Sequence[FloatArray],
     above: LearnedLevel,
-    cells: Cells,
+    cells: FloatArray,
     laws: CellLaws,
     known: CellPosteriors,
 ) -> FloatArray:
@@ -221,7 +220,7 @@ def _slack(
     level, kept = levels[place], len(levels[place].nodes)
     own = np.full(kept, np.inf)
     listed = np.flatnonzero(known.median[:kept] >= LISTED)
-    own[listed] = cells.noisy[listed] - least_of_cells(cells.at(listed), laws)
+    own[listed] = cells[0, listed] - least_of_cells(cells[:, listed], laws)
     # How fast estimates rise with the measurement: this one's with its own, the parent's with this one.
     rise = variances[place] / level.variance
     of_sums = np.bincount(level.parents, variances[place], minlength=len(level.families))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 
 STEP, RATIOS = 0.2, 70
@@ -39,31 +39,6 @@ LISTED = 0.5
 """A median below is nearer to 0 than to 1."""
 FAR, HALVINGS = 8.0, 14
 """No threshold is looked for further below a number, in standard deviations; and how finely."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Noisy numbers of the cells of a level.
-
-    Attributes:
-        noisy: float64 (n,), unbiased estimates.
-        expected: float64 (n,), M.
-        deviations: float64 (n,), of the noise, > 0.
-        laplace: bool (n,), whether the noise is Laplace noise.
-        most: float64 (n,), what no true number is above, about: the parent's count.
-    """
-
-    noisy: FloatArray
-    expected: FloatArray
-    deviations: FloatArray
-    laplace: BoolArray
-    most: FloatArray
-
-    def at(self, places: IntArray | slice) -> Cells:
-        """Some of the cells."""
-        return Cells(
-            self.noisy[places], self.expected[places], self.deviations[places], self.laplace[places], self.most[places]
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,20 +67,23 @@ class CellPosteriors:
     zero: FloatArray
 
 
-def cell_laws(cells: Cells) -> CellLaws:
+def cell_laws(cells: FloatArray) -> CellLaws:
     """Learn the laws of a level.
+
+    Args:
+        cells: float64 (5, n), of each cell an unbiased estimate; M; the standard deviation of the estimate, > 0; 1
+            where its noise is Laplace noise, else 0; and what no true number is above, about: the parent's count.
 
     Example:
         Of 400 cells with noise of standard deviation 3, 40 have 100:
 
         >>> true = np.where(np.arange(400) % 10 == 0, 100.0, 0.0)
-        >>> noisy = true + 3 * np.sin(np.arange(400.0))
-        >>> cells = Cells(noisy, np.full(400, 10.0), np.full(400, 3.0), np.zeros(400, bool), np.full(400, 4000.0))
+        >>> cells = np.stack([true + 3 * np.sin(np.arange(400.0)), *np.outer([10.0, 3.0, 0.0, 4000.0], np.ones(400))])
         >>> found = cell_posteriors(cells, cell_laws(cells))
         >>> bool((found.median[true == 0] == 0).all()), round(float(found.median[true > 0].mean()))
         (True, 100)
     """
-    power = _powers(cells.expected)
+    power = _powers(cells)
     count = np.bincount(power, minlength=POWERS[1] - POWERS[0] + 1)
     stratum, number, gathered = np.zeros(len(count), dtype=np.int64), 0, 0
     for i, n in enumerate(count):
@@ -117,61 +95,56 @@ def cell_laws(cells: Cells) -> CellLaws:
     of_cell = stratum[power]
     for i in range(number + 1):
         here = np.flatnonzero(of_cell == i)
-        own = cells.at(here[:: max(1, math.ceil(len(here) / SAMPLED))])
-        weights[i], mean = _law(own.noisy, own.expected, own.deviations, own.laplace, own.most)
+        own = cells[:, here[:: max(1, math.ceil(len(here) / SAMPLED))]]
+        weights[i], mean = _law(np.ascontiguousarray(own))
         likelihood += len(here) * mean
     return CellLaws(stratum, weights, likelihood)
 
 
-def cell_posteriors(cells: Cells, laws: CellLaws) -> CellPosteriors:
-    """What the laws and its noisy number say of each cell."""
-    found = np.empty((4, len(cells.noisy)))
-    stratum = laws.stratum[_powers(cells.expected)]
-    _posteriors(cells.noisy, cells.expected, cells.deviations, cells.laplace, cells.most, stratum, laws.weights, found)
-    return CellPosteriors(*found)
+def cell_posteriors(cells: FloatArray, laws: CellLaws) -> CellPosteriors:
+    """What the laws and its noisy number say of each cell; `cells` as for `cell_laws`."""
+    return CellPosteriors(*_posteriors(np.ascontiguousarray(cells), laws.stratum[_powers(cells)], laws.weights))
 
 
-def least_of_cells(cells: Cells, laws: CellLaws) -> FloatArray:
-    """The least noisy number at which the median of each cell is `LISTED` or more: float64 (n,), at most `noisy`.
+def least_of_cells(cells: FloatArray, laws: CellLaws) -> FloatArray:
+    """The least noisy number at which the median of each cell is `LISTED` or more: float64 (n,), at most its own.
 
     It is −inf where that is more than `FAR` standard deviations below.
 
     Args:
-        cells: whose medians are `LISTED` or more.
+        cells: as for `cell_laws`, whose medians are `LISTED` or more.
         laws: of the level.
     """
-    stratum = laws.stratum[_powers(cells.expected)]
-    return _least(cells.noisy, cells.expected, cells.deviations, cells.laplace, cells.most, stratum, laws.weights)
+    return _least(np.ascontiguousarray(cells), laws.stratum[_powers(cells)], laws.weights)
 
 
-def _powers(expected: FloatArray) -> IntArray:
+def _powers(cells: FloatArray) -> IntArray:
     """The power of two of each M, from 0 for the least."""
-    found: IntArray = np.clip(np.frexp(expected)[1].astype(np.int64) - 1, *POWERS) - POWERS[0]
+    found: IntArray = np.clip(np.frexp(cells[1])[1].astype(np.int64) - 1, *POWERS) - POWERS[0]
     return found
 
 
 @inlined
-def _density(z: float, middle: float, variance: float, laplace: bool) -> float:
+def _density(z: float, middle: float, variance: float, laplace: float) -> float:
     """The density of a noisy number about `middle`; `variance` is that of the noise and the grid's width."""
-    if laplace:
+    if laplace > 0.0:
         scale = math.sqrt(0.5 * variance)
         return math.exp(-abs(z - middle) / scale) / (2.0 * scale)
     return math.exp(-0.5 * (z - middle) ** 2 / variance) / math.sqrt(variance) * 0.3989422804014327
 
 
 @kernel
-def _law(
-    z: FloatArray, expected: FloatArray, s: FloatArray, laplace: BoolArray, most: FloatArray
-) -> tuple[FloatArray, float]:
+def _law(cells: FloatArray) -> tuple[FloatArray, float]:
     """The weights of largest likelihood, float64 (ratios + 1,), and the mean logarithm of the likelihood."""
-    n, parts = len(z), len(GRID)
+    n, parts = cells.shape[1], len(GRID)
     weights, like = BEGIN.copy(), np.zeros((n, parts))
     for i in range(n):
+        z, expected, s, laplace, most = cells[0, i], cells[1, i], cells[2, i], cells[3, i], cells[4, i]
         for k in range(parts):
-            middle = GRID[k] * expected[i]
-            if k > 0 and middle > most[i]:
+            middle = GRID[k] * expected
+            if k > 0 and middle > most:
                 break
-            like[i, k] = _density(z[i], middle, s[i] * s[i] + (WIDTH * middle) ** 2, laplace[i])
+            like[i, k] = _density(z, middle, s * s + (WIDTH * middle) ** 2, laplace)
     total = 0.0
     share = np.empty(parts)
     for _ in range(ROUNDS):
@@ -192,13 +165,12 @@ def _law(
 
 
 @kernel
-def _parts(
-    z: float, expected: float, s: float, laplace: bool, most: float, weights: FloatArray, part: FloatArray
-) -> int:
-    """Write the weight, mean and standard deviation of each part of a posterior: (3, ratios + 1); how many there are.
+def _parts(z: float, cell: FloatArray, weights: FloatArray, part: FloatArray) -> int:
+    """Write weight, mean and standard deviation of each part of a posterior, (3, ratios + 1); how many there are.
 
     Where z is so far off that nothing explains it, the number is 0, or the most that it may be.
     """
+    expected, s, laplace, most = cell[1], cell[2], cell[3], cell[4]
     whole, last = 0.0, len(GRID)
     for k in range(len(GRID)):
         middle = GRID[k] * expected
@@ -208,7 +180,7 @@ def _parts(
         own = (WIDTH * middle) ** 2
         part[0, k] = weights[k] * _density(z, middle, s * s + own, laplace)
         step = own / (s * s + own) * (z - middle)
-        if laplace:  # the slope of the logarithm of its density is limited
+        if laplace > 0.0:  # the slope of the logarithm of its density is limited
             limit = own * 1.4142135623730951 / s
             step = max(min(step, limit), -limit)
         part[1, k], part[2, k] = max(middle + step, 0.0), math.sqrt(own / (s * s + own)) * s
@@ -231,28 +203,20 @@ def _below(x: float, part: FloatArray, last: int) -> float:
 
 
 @kernel
-def _posteriors(
-    z: FloatArray,
-    expected: FloatArray,
-    s: FloatArray,
-    laplace: BoolArray,
-    most: FloatArray,
-    stratum: IntArray,
-    weights: FloatArray,
-    found: FloatArray,
-) -> None:
-    """Write median, mean, variance and the probability of 0: (4, n)."""
-    part = np.empty((3, len(GRID)))
-    for i in range(len(z)):
-        last = _parts(z[i], expected[i], s[i], laplace[i], most[i], weights[stratum[i]], part)
+def _posteriors(cells: FloatArray, stratum: IntArray, weights: FloatArray) -> FloatArray:
+    """Median, mean, variance and the probability of 0: (4, n)."""
+    part, found = np.empty((3, len(GRID))), np.zeros((4, cells.shape[1]))
+    for i in range(cells.shape[1]):
+        z, s = cells[0, i], cells[2, i]
+        last = _parts(z, cells[:, i], weights[stratum[i]], part)
         first, second = 0.0, 0.0
         for k in range(last):
             first += part[0, k] * part[1, k]
             second += part[0, k] * (part[1, k] ** 2 + part[2, k] ** 2)
-        found[0, i], found[1, i], found[2, i], found[3, i] = 0.0, first, max(second - first * first, 0.0), part[0, 0]
+        found[1, i], found[2, i], found[3, i] = first, max(second - first * first, 0.0), part[0, 0]
         if _below(LISTED, part, last) >= 0.5:
             continue
-        low, high = LISTED, max(max(z[i], 0.0) + 10.0 * s[i], 2.0 * part[1, last - 1]) + 1.0
+        low, high = LISTED, max(max(z, 0.0) + 10.0 * s, 2.0 * part[1, last - 1]) + 1.0
         while high - low > 1e-3 * low + 1e-3:
             middle = 0.5 * (low + high)
             if _below(middle, part, last) < 0.5:
@@ -260,26 +224,18 @@ def _posteriors(
             else:
                 high = middle
         found[0, i] = 0.5 * (low + high)
+    return found
 
 
 @kernel
-def _least(
-    z: FloatArray,
-    expected: FloatArray,
-    s: FloatArray,
-    laplace: BoolArray,
-    most: FloatArray,
-    stratum: IntArray,
-    weights: FloatArray,
-) -> FloatArray:
+def _least(cells: FloatArray, stratum: IntArray, weights: FloatArray) -> FloatArray:
     """See `least_of_cells`. The probability of more than `LISTED` grows with z."""
-    part, found = np.empty((3, len(GRID))), np.empty(len(z))
-    for i in range(len(z)):
-        low, high = z[i] - FAR * s[i], z[i]
+    part, found = np.empty((3, len(GRID))), np.empty(cells.shape[1])
+    for i in range(cells.shape[1]):
+        low, high = cells[0, i] - FAR * cells[2, i], cells[0, i]
         for halving in range(HALVINGS + 1):
             middle = 0.5 * (low + high) if halving > 0 else low
-            last = _parts(middle, expected[i], s[i], laplace[i], most[i], weights[stratum[i]], part)
-            if _below(LISTED, part, last) >= 0.5:
+            if _below(LISTED, part, _parts(middle, cells[:, i], weights[stratum[i]], part)) >= 0.5:
                 low = middle
             elif halving == 0:
                 high = -math.inf
