@@ -168,7 +168,7 @@ def _law(cells: FloatArray) -> tuple[FloatArray, float]:
 def _parts(z: float, cell: FloatArray, weights: FloatArray, part: FloatArray) -> int:
     """Write weight, mean and standard deviation of each part of a posterior, (3, ratios + 1); how many there are.
 
-    Where z is so far off that nothing explains it, the number is 0, or the most that it may be.
+    Where z is so far off that nothing explains it, the number is 0, or as large as the grid and z say.
     """
     expected, s, laplace, most = cell[1], cell[2], cell[3], cell[4]
     whole, last = 0.0, len(GRID)
@@ -204,7 +204,7 @@ def _below(x: float, part: FloatArray, last: int) -> float:
 
 @kernel
 def _posteriors(cells: FloatArray, stratum: IntArray, weights: FloatArray) -> FloatArray:
-    """Median, mean, variance and the probability of 0: (4, n)."""
+    """Median, mean, variance and the probability of less than `LISTED`: (4, n). True numbers are integers."""
     part, found = np.empty((3, len(GRID))), np.zeros((4, cells.shape[1]))
     for i in range(cells.shape[1]):
         z, s = cells[0, i], cells[2, i]
@@ -213,8 +213,8 @@ def _posteriors(cells: FloatArray, stratum: IntArray, weights: FloatArray) -> Fl
         for k in range(last):
             first += part[0, k] * part[1, k]
             second += part[0, k] * (part[1, k] ** 2 + part[2, k] ** 2)
-        found[1, i], found[2, i], found[3, i] = first, max(second - first * first, 0.0), part[0, 0]
-        if _below(LISTED, part, last) >= 0.5:
+        found[1, i], found[2, i], found[3, i] = first, max(second - first * first, 0.0), _below(LISTED, part, last)
+        if found[3, i] >= 0.5:
             continue
         low, high = LISTED, max(max(z, 0.0) + 10.0 * s, 2.0 * part[1, last - 1]) + 1.0
         while high - low > 1e-3 * low + 1e-3:
