@@ -66,6 +66,7 @@ def test_every_table_adds_up_and_a_row_that_is_not_listed_is_what_its_siblings_l
 def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
     """Means of five releases; they err by up to 1.8 at the leaves where everything is placed, and zeros by 1.
 
+    Each option has noise of its own. Levels of few nodes have the same fit, so their ratio says how far noise differs.
     The total is one number, whose mean error over five is too uncertain for a ratio: the next test is about it.
     """
     table, spent = trips(), tt.Budget(epsilon=budget, delta=1e-8)
@@ -85,7 +86,8 @@ def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
         for name, option in options.items()
     }
     least = np.minimum(found["zero"], found["auto"])
-    assert (found["remainder"][1:-1] <= 1.02 * found["auto"][1:-1] + 0.002).all()
+    assert (found["remainder"][1:-2] <= 1.3 * found["auto"][1:-2] + 0.004).all()
+    assert found["remainder"][-2] <= 1.05 * found["auto"][-2]
     assert found["remainder"][-1] <= 1.02 * min(1, least[-1])
     assert found["remainder"][-1] < 0.95 * found["zero"][-1]
 
@@ -96,8 +98,8 @@ def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
 def test_flows_of_few_trips_between_many_places_err_less_than_publishing_nothing(far, epsilon):
     """6,400 trips between 160,000 pairs, near each other or anywhere; the error of nothing is 1.
 
-    At the leaves the allowance is 0.02, at other levels 0.02 of the error without remainders. Six releases; at levels
-    of more than 200 nodes, the mean of their errors has a standard error of 2 % or less, and what is gained is more.
+    The allowance is 0.02 at the leaves. The level above gains more than 10 %, and the next one, which may keep its
+    counts, differs by noise: means of six releases have standard errors of about 3 % there.
     """
     areas = partly_listed.towns_of(20, 20)
     rng = np.random.default_rng(7)
@@ -120,8 +122,9 @@ def test_flows_of_few_trips_between_many_places_err_less_than_publishing_nothing
             found.append([error(release, level, table) for level in release.levels])
     means = {option: np.mean(found, axis=0) for option, found in errors.items()}
     assert means["remainder"][-1] <= 1.02 * min(1, means["auto"][-1])
-    assert (means["remainder"][2:-1] <= 1.02 * means["auto"][2:-1]).all()
-    assert means["auto"][-1] > 1 or epsilon > 0.5
+    assert means["remainder"][-2] <= 0.9 * means["auto"][-2]
+    assert means["remainder"][-3] <= 1.1 * means["auto"][-3]
+    assert means["auto"][-1] > 1 or epsilon > 1
 
 
 def test_levels_of_few_nodes_keep_the_counts_that_they_have_without_remainders(monkeypatch):

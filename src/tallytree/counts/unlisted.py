@@ -15,13 +15,15 @@ where its parent is, and the median is ½ or more. Two models say it, and the me
 The expected square of either's error at inner levels is known but for a constant, without a model (Stein 1981). The
 first model is used where it errs less in all, and no level tells against it.
 
-Levels of few nodes have nothing to learn from. They keep the counts that they have without remainders. Below, the
-integers that add up, with what is left of every parent at 0 or more, nearest to the medians in units of s, are
-published. All of this is post-processing of the noisy measurements, and the same in every run: nothing is drawn.
+Levels of few nodes have nothing to learn from, and those with little noise nothing to gain. They keep the counts that
+they have without remainders. Below, the integers that add up, with what is left of every parent at 0 or more, nearest
+to the medians in units of s, are published. All of this is post-processing of the noisy measurements, and the same in
+every run: nothing is drawn.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -73,8 +75,8 @@ class Remainders(LeastSquares):
 
 LEAST_VARIANCE = 0.01
 """Of a count that is not 0: no count is taken to be known better."""
-LEAST_LEARNED = 200
-"""A level of fewer measured nodes keeps the counts of the fit."""
+LEAST_LEARNED, LEAST_NOISE = 200, 0.02
+"""A level of fewer measured nodes keeps the counts of the fit, and one whose noise is a smaller part of the total."""
 AGAINST = 1.5
 """In standard deviations: how far a level may tell against the model of the tree."""
 FIRMER = 100.0
@@ -130,7 +132,7 @@ def listed(
     cells = learned(
         tree, levels, [level.noisy - errors.listed_from for level, (_, errors) in zip(levels, fit, strict=False)]
     )
-    by_tree = _tree_errs_less(levels, known, cells, first)
+    by_tree = _tree_errs_less(levels, known, cells)
     wanted = _of_tree(known) if by_tree else _of_cells(levels, cells)
     ends = np.cumsum([0, *(len(level.nodes) for level in levels)])
     firm = int(ends[first])
@@ -173,10 +175,18 @@ def listed(
 
 def _first_learned(levels: Sequence[MeasuredLevel]) -> int:
     """The place of the first level that does not keep its counts; the leaves never do."""
-    first = 1
-    while first < len(levels) - 1 and len(levels[first].nodes) + len(levels[first].others.nodes) < LEAST_LEARNED:
+    first, total = 1, float(levels[0].counts[0])
+    while first < len(levels) - 1:
+        level = levels[first]
+        noise = math.sqrt(2 * level.variance / math.pi) * len(level.nodes)
+        if _learns(level) and noise > LEAST_NOISE * total:
+            break
         first += 1
     return first
+
+
+def _learns(level: MeasuredLevel) -> bool:
+    return len(level.nodes) + len(level.others.nodes) >= LEAST_LEARNED
 
 
 def _of_fit(fit: MeasuredLevel, errors: ListedErrors, level: MeasuredLevel) -> tuple[IntArray, ListedErrors]:
@@ -195,15 +205,20 @@ def _of_fit(fit: MeasuredLevel, errors: ListedErrors, level: MeasuredLevel) -> t
     )  # fmt: skip
 
 
-def _tree_errs_less(levels: Sequence[MeasuredLevel], known: Known, cells: Sequence[LearnedLevel], first: int) -> bool:
+def _tree_errs_less(levels: Sequence[MeasuredLevel], known: Known, cells: Sequence[LearnedLevel]) -> bool:
     """Whether the model of the tree is used: at inner levels it errs less in all, and no level tells against it.
 
     The mean of x given all measurements has a slope of its variance over that of the noise in the own measurement y. So
     (mean − y)² + 2·variance is, but for a constant, the expected square of its error (Stein's unbiased estimate of the
     risk). Of each level the sum of the differences is taken, in its standard deviations.
+
+    The leaves that it lists are to be better than no leaf by what the laws say, too. A listed count c of which the true
+    number is 0 errs by c more than nothing, and by 2·x − c less where that is x ≤ c.
     """
     told = []
-    for level, part, cell in zip(levels[first:-1], known.levels[first:], cells[first:], strict=False):
+    for level, part, cell in zip(levels[1:-1], known.levels[1:], cells[1:], strict=False):
+        if not _learns(level):
+            continue
         chance, value = known.posterior.probability[part], np.maximum(known.posterior.mean[part], 0.0)
         mean = chance * value
         variance = chance * (known.posterior.variance[part] + value**2) - mean**2
@@ -213,7 +228,11 @@ def _tree_errs_less(levels: Sequence[MeasuredLevel], known: Known, cells: Sequen
         )
         apart = risk - other
         told.append(float(apart.sum()) / max(float(np.sqrt((apart**2).sum())), 1e-9))
-    return bool(told) and sum(told) < 0 and max(told) <= AGAINST
+    count = _median(known.posterior)[known.levels[-1]]
+    zero, mean = cells[-1].zero, cells[-1].mean
+    if_there = np.maximum(count - 2 * mean / np.maximum(1 - zero, 1e-9), -count)
+    loss = np.where(count >= LISTED, zero * count + (1 - zero) * if_there, 0.0)
+    return bool(told) and sum(told) < 0 and max(told) <= AGAINST and float(loss.sum()) <= 0
 
 
 def _of_tree(known: Known) -> _Wanted:
