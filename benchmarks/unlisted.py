@@ -207,10 +207,14 @@ def parser_of(doc: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def each_case(given: argparse.Namespace, measure: Callable[[str, Any, float, int, bool], None]) -> None:
+def each_case(
+    given: argparse.Namespace,
+    measure: Callable[[str, Any, float, int, bool], None],
+    read: Callable[[str], Any] = data_set,
+) -> None:
     """Measure every data set at every budget."""
     for name in given.data.split(","):
-        data = data_set(name)
+        data = read(name)
         for epsilon in given.epsilon.split(","):
             measure(name, data, float(epsilon), given.runs, given.pure)
 

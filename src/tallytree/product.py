@@ -191,6 +191,11 @@ class Product:
         above, part = np.divmod(rest, attribute.size(refined + 1))
         return (above * radix + attribute.parents(refined + 1, part)) * stride + below
 
+    def refined_nodes(self, depth: int, nodes: IntArray) -> IntArray:
+        """The node of the attribute that a level refines, of each of `nodes`: what siblings differ in."""
+        stride, _, refined = self._step(depth - 1)
+        return (nodes // stride) % self.attributes[self._refined_attribute[depth - 1]].size(refined + 1)
+
     def only_children(self, depth: int) -> bool:
         """Whether no node of the level has a sibling."""
         return depth > 0 and self.size(depth) == self.size(depth - 1)

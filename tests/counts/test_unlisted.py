@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import tallytree as tt
 from helpers import partly_listed
 from helpers.inside import report_page
+from tallytree.counts import unlisted
 from tallytree.counts.unlisted import Remainders
 
 AREAS = partly_listed.towns_of(6, 8)
@@ -22,7 +23,7 @@ def trips(seed=1, pairs=300, mean=20.0):
 
 def released(table, budget, **options):
     return tt.release_flows(
-        table, **SIDES, budget=budget, neighboring="add_remove", count="count", **{"seed": 1, **options}
+        table, budget=budget, neighboring="add_remove", count="count", **{**SIDES, "seed": 1, **options}
     )
 
 
@@ -66,6 +67,7 @@ def test_every_table_adds_up_and_a_row_that_is_not_listed_is_what_its_siblings_l
 def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
     """Means of five releases; they err by up to 1.8 at the leaves where everything is placed, and zeros by 1.
 
+    Each option has noise of its own. Levels of few nodes have the same fit, so their ratio says how far noise differs.
     The total is one number, whose mean error over five is too uncertain for a ratio: the next test is about it.
     """
     table, spent = trips(), tt.Budget(epsilon=budget, delta=1e-8)
@@ -85,9 +87,68 @@ def test_no_level_errs_more_than_with_zeros_or_a_sparsity(budget):
         for name, option in options.items()
     }
     least = np.minimum(found["zero"], found["auto"])
-    assert (found["remainder"][1:-1] <= 1.3 * least[1:-1] + 0.004).all()
-    assert found["remainder"][-1] <= min(1.03, least[-1])
+    assert (found["remainder"][1:-2] <= 1.3 * found["auto"][1:-2] + 0.004).all()
+    assert found["remainder"][-2] <= 1.05 * found["auto"][-2]
+    assert found["remainder"][-1] <= 1.02 * min(1, least[-1])
     assert found["remainder"][-1] < 0.95 * found["zero"][-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("far", [False, True])
+def test_flows_of_few_trips_between_many_places_err_less_than_publishing_nothing(far, epsilon):
+    """6,400 trips between 160,000 pairs, near each other or anywhere; the error of nothing is 1.
+
+    The allowance is 0.02 at the leaves. The level above gains more than 10 %, and the next one, which may keep its
+    counts, differs by noise: means of six releases have standard errors of about 3 % there.
+    """
+    areas = partly_listed.towns_of(20, 20)
+    rng = np.random.default_rng(7)
+    places = areas
+    start = rng.choice(400, 6400, p=(weight := 1 / (1 + rng.permutation(400))) / weight.sum())
+    end = rng.choice(400, 6400, p=weight / weight.sum()) if far else (start + rng.geometric(0.3, 6400)) % 400
+    table = pd.concat(
+        [
+            places.iloc[side].add_prefix(f"{name}_").reset_index(drop=True)
+            for name, side in (("from", start), ("to", end))
+        ],
+        axis=1,
+    ).assign(count=1)
+    spent = tt.Budget(epsilon=epsilon, delta=1e-8)
+    errors = {"auto": [], "remainder": []}
+    for seed in range(6):
+        for option, found in errors.items():
+            chosen = {"unlisted": "remainder"} if option == "remainder" else {}
+            release = released(table, spent, seed=seed, **{**partly_listed.sides_of(areas), **chosen})
+            found.append([error(release, level, table) for level in release.levels])
+    means = {option: np.mean(found, axis=0) for option, found in errors.items()}
+    assert means["remainder"][-1] <= 1.02 * min(1, means["auto"][-1])
+    assert means["remainder"][-2] <= 0.9 * means["auto"][-2]
+    assert means["remainder"][-3] <= 1.1 * means["auto"][-3]
+    assert means["auto"][-1] > 1 or epsilon > 1
+
+
+def test_levels_of_few_nodes_keep_the_counts_that_they_have_without_remainders(monkeypatch):
+    """The same measurements: the mechanism of the default is given what the other one measured."""
+    taken = {}
+
+    def kept(tree, before, levels):
+        taken["given"] = tree, before, levels
+        return original(tree, before, levels)
+
+    original = Remainders()._finished
+    monkeypatch.setattr(Remainders, "_finished", lambda _, *given: kept(*given))
+    release = released(trips(), tt.Budget(epsilon=1), unlisted="remainder")
+    tree, before, levels = taken["given"]
+    default = tt.counts.LeastSquares(sparsity="auto")._finished(tree, before, levels).levels
+    first = unlisted._first_learned(before)
+    assert first == 3
+    for depth, level in enumerate(release.levels):
+        rows = release.table(level)
+        same = (
+            rows.num_rows == len(default[depth].nodes) and rows["count"].to_pylist() == default[depth].counts.tolist()
+        )
+        assert same == (depth < first)
 
 
 @pytest.mark.slow
@@ -114,7 +175,13 @@ def test_what_is_listed_follows_from_the_measurements_alone():
     for level in first.levels:
         assert first.table(level).equals(again.table(level))
     assert first.statement["unlisted"] == again.statement["unlisted"]
-    assert set(first.statement["unlisted"]) == {"leaves_not_zero", "clustering", "in_unlisted", "unlisted_at_most"}
+    assert set(first.statement["unlisted"]) == {
+        "leaves_not_zero",
+        "clustering",
+        "learned",
+        "in_unlisted",
+        "unlisted_at_most",
+    }
 
 
 def test_it_is_saved_loaded_and_exported_with_nulls(tmp_path):

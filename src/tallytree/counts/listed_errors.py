@@ -80,6 +80,11 @@ class Known:
     means: FloatArray
     levels: Sequence[slice]
 
+    @property
+    def zero(self) -> FloatArray:
+        """The probability that each node is 0, float64 (n,)."""
+        return 1 - self.posterior.probability
+
 
 def sparsity_of(levels: Sequence[MeasuredLevel], sizes: Sequence[int]) -> Sparsity:
     """How sparse the data are.
@@ -238,18 +243,19 @@ class Rule:
 
 
 def listed_errors(
-    levels: Sequence[MeasuredLevel], rule: Rule | None = None, *, chances: Known | None = None
+    levels: Sequence[MeasuredLevel], least: FloatArray | None = None, *, zero: FloatArray | None = None
 ) -> list[ListedErrors]:
     """What is known of the error of every node of the measured levels, if it is listed.
 
     Args:
         levels: the measured levels, root first, with what was left out.
-        rule: which nodes are listed; None for all.
-        chances: what gives the probability of each to be 0. None where that is not known: where many leaves are not 0,
-            nothing tells small numbers from 0.
+        least: float64 (nodes of all levels,), the least measurement at which each node is listed; None for all.
+        zero: float64 (nodes of all levels,), the probability of each to be 0. None where that is not known: where many
+            leaves are not 0, nothing tells small numbers from 0.
     """
     ends = np.cumsum([0, *(len(level.nodes) for level in levels)])
-    least = np.full(ends[-1], -np.inf) if rule is None else rule.least()
+    if least is None:
+        least = np.full(ends[-1], -np.inf)
     variances = combined(levels).nodes
     estimates = estimated(levels).nodes
     found = []
@@ -266,7 +272,7 @@ def listed_errors(
                 np.where(chosen, level.noisy, estimate),
                 np.where(chosen, deviation, np.sqrt(variance)),
                 np.where(chosen, from_here, -np.inf),
-                None if chances is None else _chance_of_zero(level, 1 - chances.posterior.probability[part], deviation),
+                None if zero is None else _chance_of_zero(level, zero[part], deviation),
                 level.laplace,
             )
         )

@@ -102,7 +102,7 @@ def sparse_fit(
     kept = np.concatenate(supported(levels, SURELY_KEPT**2))
     kept |= probable(known.tree.first_child, known.posterior.probability, LEAST_PROBABILITY)
     by_level = [kept[part] for part in known.levels]
-    errors = listed_errors(levels, Rule(known, _least_probability(known), sure=SURELY_KEPT), chances=known)
+    errors = listed_errors(levels, Rule(known, _least_probability(known), sure=SURELY_KEPT).least(), zero=known.zero)
     missing, in_dropped = expected_in(known, errors, total, by_level[-1])
     counts, firm = firm_counts(levels, whole, missing, errors)
     counted = counts[-1][~by_level[-1]].sum()
@@ -111,7 +111,7 @@ def sparse_fit(
         return NothingDropped(about, known)
     targets = [np.where(each, count, level.noisy) for each, count, level in zip(firm, counts, levels, strict=True)]
     smaller = reprojected(without(levels, by_level))
-    places = [_places(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
+    places = [places_of(level.nodes, of.nodes) for level, of in zip(smaller, levels, strict=True)]
     chosen = fitted(
         smaller,
         [target[place] for target, place in zip(targets, places, strict=True)],
@@ -134,7 +134,7 @@ def whole_fit(
         leaves: the number of leaves of the public tree.
         nothing: why nothing was dropped; None where there was no choice.
     """
-    errors = listed_errors(levels, chances=None if nothing is None else nothing.known)
+    errors = listed_errors(levels, zero=None if nothing is None or nothing.known is None else nothing.known.zero)
     if nothing is not None and levels[0].variance > 0:
         targets, factors = [level.noisy for level in levels], [np.ones(len(level.nodes)) for level in levels]
         targets[0], factors[0] = unbiased_total(errors), np.full(1, FIRMNESS)
@@ -156,7 +156,7 @@ def _published(
     about: Mapping[str, Any],
 ) -> SparseFit:
     """The chosen fit with the errors of its nodes, and what nine in ten leaves that are not listed are below."""
-    places = [_places(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
+    places = [places_of(level.nodes, of.nodes) for level, of in zip(chosen, levels, strict=True)]
     found = [each.at(at) for each, at in zip(errors, places, strict=True)]
     return SparseFit(chosen, found, {**about, **_of_unlisted(errors[0], found[-1], leaves)})
 
@@ -188,10 +188,10 @@ def _share(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _counts_of(fit: MeasuredLevel, level: MeasuredLevel) -> IntArray:
+def counts_of(fit: MeasuredLevel, level: MeasuredLevel) -> IntArray:
     """The count of every node of a level in a fit that has some of them, int64 (n,)."""
     counts = np.zeros(len(level.nodes), dtype=np.int64)
-    counts[_places(fit.nodes, level.nodes)] = fit.counts
+    counts[places_of(fit.nodes, level.nodes)] = fit.counts
     return counts
 
 
@@ -220,7 +220,7 @@ def firm_counts(
     variances = combined(levels).nodes
     firm = [gone > LEAST_MISSING * np.sqrt(u) for gone, u in zip(sums[::-1], variances, strict=True)]
     firm[-1] = np.zeros(len(levels[-1].nodes), dtype=np.bool_)
-    fits = [_counts_of(fit, level) for fit, level in zip(whole, levels, strict=True)]
+    fits = [counts_of(fit, level) for fit, level in zip(whole, levels, strict=True)]
     fits[0] = unbiased_total(errors)
     return fits, firm
 
@@ -245,7 +245,7 @@ def expected_in(
     return np.where(listed, 0.0, mass * max(missing / max(expected, 1.0), 1.0)), max(expected, missing)
 
 
-def _places(nodes: IntArray, among: IntArray) -> IntArray:
+def places_of(nodes: IntArray, among: IntArray) -> IntArray:
     """Where each node is among others that hold it: int64 (n,)."""
     order = np.argsort(among)
     places: IntArray = order[np.searchsorted(among, nodes, sorter=order)]

@@ -4,16 +4,26 @@ What adds up cannot be better than publishing nothing where nothing is known of 
 somewhere among 1,000 pairs. So a node is listed only where that lowers the expected absolute error of its count, and
 the rest of its parent's count is published as one number.
 
-The model is that of `counts.auto_sparsity`: given all measurements, a node is 0 with a probability 1 − p, and about
-N(m, s²) otherwise (`solvers.trees.sparse_posterior`). The number with the least expected absolute error is the median
-of that. A node is listed where its parent is, and the median is ½ or more. The integers that add up, with what is left
-of every parent at 0 or more, nearest to the medians in units of s, are published. An inner node below which much is not
-listed keeps its count in the fit of all nodes, as in `counts.sparse_fit`. All of this is post-processing of the
-noisy measurements, and the same in every run: nothing is drawn.
+The number with the least expected absolute error is the median of what the measurements say of a node. A node is listed
+where its parent is, and the median is ½ or more. Two models say it, and the measurements choose:
+
+* that of `counts.auto_sparsity`: a node is 0 with a probability 1 − p, and about N(m, s²) otherwise
+  (`solvers.trees.sparse_posterior`). Every leaf that is not 0 has the same law; the tree above says where they lie.
+* laws that the cells of each level learn from each other (`counts.learned_cells`): a cell has a multiple of its part of
+  its parent's count. It needs no tree, and holds where a few cells are large and many small.
+
+The expected square of either's error at inner levels is known but for a constant, without a model (Stein 1981). The
+first model is used where it errs less in all, and no level tells against it.
+
+Levels of few nodes have nothing to learn from, and those with little noise nothing to gain. They keep the counts that
+they have without remainders. Below, the integers that add up, with what is left of every parent at 0 or more, nearest
+to the medians in units of s, are published. All of this is post-processing of the noisy measurements, and the same in
+every run: nothing is drawn.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,14 +31,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tallytree.counts.learned_cells import LearnedLevel, learned
 from tallytree.counts.least_squares import LeastSquares
-from tallytree.counts.listed_errors import Rule, known_of, listed_errors, sparsity_of
+from tallytree.counts.listed_errors import Known, Rule, known_of, listed_errors, sparsity_of
 from tallytree.counts.measured_level import MeasuredLevel
 from tallytree.counts.mechanism import Begun
 from tallytree.counts.prior_fit import PriorOfCounts
 from tallytree.counts.released_counts import ListedErrors, ReleasedCounts
-from tallytree.counts.sparse_fit import FIRMNESS, expected_in, firm_counts, share_unlisted
+from tallytree.counts.sparse_fit import SparseFit, counts_of, places_of, share_unlisted, sparse_fit, whole_fit
 from tallytree.hierarchy import Tree
+from tallytree.solvers.trees.cell_laws import LISTED
 from tallytree.solvers.trees.project import project
 from tallytree.solvers.trees.sparse_posterior import Posterior
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
@@ -64,22 +76,52 @@ class Remainders(LeastSquares):
     ) -> Begun:
         if not self._may_choose(before):
             return super()._finished(tree, before, levels)
-        found, about = listed(before, levels, [tree.size(level.depth) for level in before])
+        found, about = listed(tree, before, levels, [tree.size(level.depth) for level in before])
         return Begun(_all_levels(tree, [level.depth for level in before], found), dense=True, facts=about)
 
 
-LEAST_MEDIAN = 0.5
-"""A median below this is nearer to 0 than to 1."""
 LEAST_VARIANCE = 0.01
 """Of a count that is not 0: no count is taken to be known better."""
+LEAST_LEARNED, LEAST_NOISE = 200, 0.02
+"""A level of fewer measured nodes keeps the counts of the fit, and one whose noise is a smaller part of the total."""
+AGAINST = 1.5
+"""In standard deviations: how far a level may tell against the model of the tree."""
+FIRMER = 100.0
+"""Times as firmly as its children a node is fitted to its median, which knows what was measured of them."""
+CERTAIN = 1e-4
+"""The variance of a count that is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """What a model wants of every measured node, level by level, float64 (n,) each.
+
+    Attributes:
+        median: of its true number.
+        variance: of it.
+        rest: what is left beside the children that are listed.
+        rest_variance: of that; infinite where `rest` says nothing.
+        least: the least measurement at which it is listed.
+        zero: the probability that it is 0.
+        firmer: how many times as firmly as its children it is fitted.
+    """
+
+    median: FloatArray
+    variance: FloatArray
+    rest: FloatArray
+    rest_variance: FloatArray
+    least: FloatArray
+    zero: FloatArray
+    firmer: float
 
 
 def listed(
-    levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]
+    tree: Tree, levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]
 ) -> tuple[list[ReleasedCounts], Mapping[str, Any]]:
     """The listed nodes of every measured level with their counts, and what is left beside their children.
 
     Args:
+        tree: the public tree.
         levels: all measured levels, root first, with what was left out; the root's count is not 0.
         whole: the same levels in the fit of all nodes.
         sizes: the number of nodes of each of them in the public tree.
@@ -89,43 +131,134 @@ def listed(
     """
     found = sparsity_of(levels, sizes)
     known = known_of(levels, sizes, found)
-    tree = known.tree
-    per_level = [len(level.nodes) for level in levels]
-    median, variance = _median(known.posterior), np.maximum(known.posterior.variance, LEAST_VARIANCE)
-    starts = np.concatenate([[0], np.cumsum(per_level)])
-    parent = np.concatenate([[-1], *(b.parents + start for b, start in zip(levels[1:], starts, strict=False))])
-    shown = median >= LEAST_MEDIAN
+    today = sparse_fit(levels, whole, sizes)
+    if not isinstance(today, SparseFit):
+        today = whole_fit(levels, whole, sizes[-1], today)
+    first = _first_learned(levels)
+    fit = [_of_fit(*each) for each in zip(today.levels, today.errors, levels[:first], strict=False)]
+    cells = learned(
+        tree, levels, [level.noisy - errors.listed_from for level, (_, errors) in zip(levels, fit, strict=False)]
+    )
+    by_tree = _tree_errs_less(levels, known, cells)
+    wanted = _of_tree(known) if by_tree else _of_cells(levels, cells)
+    ends = np.cumsum([0, *(len(level.nodes) for level in levels)])
+    firm = int(ends[first])
+    parent = np.concatenate([[-1], *(b.parents + start for b, start in zip(levels[1:], ends, strict=False))])
+    median, variance = wanted.median.copy(), np.maximum(wanted.variance, LEAST_VARIANCE)
+    median[:firm], variance[:firm] = np.concatenate([counts for counts, _ in fit]), CERTAIN
+    shown = median >= LISTED
     shown[0] = True
-    for begin, end in pairwise(starts[1:]):
+    for begin, end in pairwise(ends[1:]):
         shown[begin:end] &= shown[parent[begin:end]]
     nodes = np.flatnonzero(shown)
     children = np.bincount(parent[nodes[1:]], minlength=len(shown))
-    partly = np.flatnonzero(shown & (children < tree.families))
-    rule = Rule(known, np.full(len(shown), 0.5), LEAST_MEDIAN)
-    errors = listed_errors(levels, rule, chances=known if found.few else None)
-    missing, _ = expected_in(known, errors, float(levels[0].counts[0]), shown[known.levels[-1]])
-    fits, kept = firm_counts(levels, whole, missing, errors)
-    fit = np.concatenate(fits)
-    firm = np.concatenate(kept) & (fit > 0)
-    firm[0] = True
-    own = np.maximum(tree.variances, LEAST_VARIANCE) / FIRMNESS
-    median, variance = np.where(firm, fit, median), np.where(firm, np.minimum(own, variance), variance)
-    counts = _counts(levels[0], nodes, partly, parent, median, variance)
+    families = np.concatenate([*(level.families for level in levels[1:]), np.zeros(len(levels[-1].nodes), np.int64)])
+    partly = np.flatnonzero(shown & (children < families))
+    partly = partly[partly >= ends[first - 1]]
+    errors = listed_errors(levels, wanted.least, zero=wanted.zero if found.few else None)
+    errors[:first] = [each for _, each in fit]
+    below = wanted.firmer ** (len(levels) - 1.0 - np.repeat(np.arange(len(levels)), np.diff(ends)))
+    counts = _counts(
+        levels[0], nodes, partly, parent, (median, below / variance),
+        (np.maximum(wanted.rest, 0.0), below / wanted.firmer / np.maximum(wanted.rest_variance, LEAST_VARIANCE)),
+    )  # fmt: skip
     left = np.zeros(len(shown), dtype=np.int64)
     left[partly] = counts[len(nodes) :]
     published = np.zeros(len(shown), dtype=np.int64)
     published[nodes] = counts[: len(nodes)]
     levels_published = []
-    for place, (level, part, error) in enumerate(zip(levels, known.levels, errors, strict=True)):
-        below = None
+    for place, (level, error) in enumerate(zip(levels, errors, strict=True)):
+        part = slice(ends[place], ends[place + 1])
+        of_rest = None
         if place + 1 < len(levels):
-            children_listed = published[known.levels[place + 1]] > 0
-            below = _errors_of_rest(error, errors[place + 1], levels[place + 1].parents, children_listed)
-        levels_published.append(_level(level, published[part], left[part], error, below))
+            children_listed = published[ends[place + 1] : ends[place + 2]] > 0
+            of_rest = _errors_of_rest(error, errors[place + 1], levels[place + 1].parents, children_listed)
+        levels_published.append(_level(level, published[part], left[part], error, of_rest))
     rest = float(left.sum()) / max(float(published[0]), 1.0)
-    at_most = share_unlisted(errors[0], errors[-1].at(np.flatnonzero(published[known.levels[-1]])))
-    shares = {"in_unlisted": rest, "unlisted_at_most": at_most}
-    return levels_published, {"unlisted": found.facts() | {key: float(f"{each:.3g}") for key, each in shares.items()}}
+    at_most = share_unlisted(errors[0], errors[-1].at(np.flatnonzero(published[ends[-2] :])))
+    shares = {key: float(f"{each:.3g}") for key, each in (("in_unlisted", rest), ("unlisted_at_most", at_most))}
+    return levels_published, {"unlisted": {**found.facts(), "learned": not by_tree, **shares}}
+
+
+def _first_learned(levels: Sequence[MeasuredLevel]) -> int:
+    """The place of the first level that does not keep its counts; the leaves never do."""
+    first, total = 1, float(levels[0].counts[0])
+    while first < len(levels) - 1:
+        level = levels[first]
+        noise = math.sqrt(2 * level.variance / math.pi) * len(level.nodes)
+        if _learns(level) and noise > LEAST_NOISE * total:
+            break
+        first += 1
+    return first
+
+
+def _learns(level: MeasuredLevel) -> bool:
+    return len(level.nodes) + len(level.others.nodes) >= LEAST_LEARNED
+
+
+def _of_fit(fit: MeasuredLevel, errors: ListedErrors, level: MeasuredLevel) -> tuple[IntArray, ListedErrors]:
+    """The counts of all nodes of a level in the fit without remainders, and their errors; of others nothing is told."""
+    n, at = len(level.nodes), places_of(fit.nodes, level.nodes)
+
+    def spread(values: FloatArray, other: float) -> FloatArray:
+        found = np.full(n, other)
+        found[at] = values
+        return found
+
+    zero = None if errors.probability_zero is None else spread(errors.probability_zero, np.nan)
+    return counts_of(fit, level), ListedErrors(
+        spread(errors.unbiased, 0.0), spread(errors.std_dev, 0.0), spread(errors.listed_from, -np.inf), zero,
+        errors.laplace,
+    )  # fmt: skip
+
+
+def _tree_errs_less(levels: Sequence[MeasuredLevel], known: Known, cells: Sequence[LearnedLevel]) -> bool:
+    """Whether the model of the tree is used: at inner levels it errs less in all, and no level tells against it.
+
+    The mean of x given all measurements has a slope of its variance over that of the noise in the own measurement y. So
+    (mean − y)² + 2·variance is, but for a constant, the expected square of its error (Stein's unbiased estimate of the
+    risk). Of each level the sum of the differences is taken, in its standard deviations.
+
+    The leaves that it lists are to be better than no leaf by what the laws say, too. A listed count c of which the true
+    number is 0 errs by c more than nothing, and by 2·x − c less where that is x ≤ c.
+    """
+    told = []
+    for level, part, cell in zip(levels[1:-1], known.levels[1:], cells[1:], strict=False):
+        if not _learns(level):
+            continue
+        chance, value = known.posterior.probability[part], np.maximum(known.posterior.mean[part], 0.0)
+        mean = chance * value
+        variance = chance * (known.posterior.variance[part] + value**2) - mean**2
+        risk, other = (
+            (each - level.noisy) ** 2 + 2 * np.minimum(of, level.variance)
+            for each, of in ((mean, variance), (cell.mean, cell.variance))
+        )
+        apart = risk - other
+        told.append(float(apart.sum()) / max(float(np.sqrt((apart**2).sum())), 1e-9))
+    count = _median(known.posterior)[known.levels[-1]]
+    zero, mean = cells[-1].zero, cells[-1].mean
+    if_there = np.maximum(count - 2 * mean / np.maximum(1 - zero, 1e-9), -count)
+    loss = np.where(count >= LISTED, zero * count + (1 - zero) * if_there, 0.0)
+    return bool(told) and sum(told) < 0 and max(told) <= AGAINST and float(loss.sum()) <= 0
+
+
+def _of_tree(known: Known) -> _Wanted:
+    """What the model of the tree wants."""
+    n = len(known.means)
+    least = Rule(known, np.full(n, 0.5), LISTED).least()
+    return _Wanted(
+        _median(known.posterior), known.posterior.variance, np.zeros(n), np.full(n, np.inf), least, known.zero, 1.0
+    )
+
+
+def _of_cells(levels: Sequence[MeasuredLevel], cells: Sequence[LearnedLevel]) -> _Wanted:
+    """What the laws of cells want."""
+    least = np.concatenate([np.ceil(level.noisy - cell.slack) for level, cell in zip(levels, cells, strict=True)])
+    median, variance, rest, rest_variance, zero = (
+        np.concatenate([getattr(cell, name) for cell in cells])
+        for name in ("median", "variance", "rest", "rest_variance", "zero")
+    )
+    return _Wanted(median, variance, rest, rest_variance, least, zero, FIRMER)
 
 
 def _all_levels(tree: Tree, depths: Sequence[int], levels: Sequence[ReleasedCounts]) -> list[ReleasedCounts]:
@@ -175,17 +308,33 @@ def _errors_of_rest(errors: ListedErrors, below: ListedErrors, parents: IntArray
 
 
 def _counts(
-    root: MeasuredLevel, nodes: IntArray, partly: IntArray, parent: IntArray, median: FloatArray, variance: FloatArray
+    root: MeasuredLevel,
+    nodes: IntArray,
+    partly: IntArray,
+    parent: IntArray,
+    wanted: tuple[FloatArray, FloatArray],
+    rest: tuple[FloatArray, FloatArray],
 ) -> IntArray:
-    """The integers of the listed nodes, then those of what is left beside the children of some of them."""
+    """The integers of the listed nodes, then those of what is left beside the children of some of them.
+
+    Args:
+        root: the root's level.
+        nodes: int64, the listed nodes.
+        partly: int64, those with children that are not listed.
+        parent: int64 (n,), of each node.
+        wanted: float64 (n,) each, what each node's count is to be, and the weight of that.
+        rest: the same of what is left beside its children.
+    """
     place = np.full(len(parent), -1, dtype=np.int64)
     place[nodes] = np.arange(len(nodes))
     above = np.concatenate([[-1], place[parent[nodes[1:]]], place[partly]])
-    wanted = np.concatenate([np.rint(median[nodes]), np.zeros(len(partly))]).astype(np.int64)
-    weights = np.concatenate([1 / variance[nodes], np.zeros(len(partly))])
+    counts, weights = (
+        np.concatenate([of_node[nodes], of_rest[partly]]) for of_node, of_rest in zip(wanted, rest, strict=True)
+    )
+    counts = np.rint(counts).astype(np.int64)
     if root.variance == 0:
-        wanted[0], weights[0] = root.noisy[0], np.inf
-    return project(above, wanted, weights)
+        counts[0], weights[0] = root.noisy[0], np.inf
+    return project(above, counts, weights)
 
 
 def _median(known: Posterior) -> FloatArray:
