@@ -191,6 +191,24 @@ class Product:
         above, part = np.divmod(rest, attribute.size(refined + 1))
         return (above * radix + attribute.parents(refined + 1, part)) * stride + below
 
+    def nodes_of_table(self, refined: Sequence[int], parts: Sequence[IntArray]) -> tuple[int, IntArray] | None:
+        """The finest level that a table has, and the node of each of its rows there; None where it has none.
+
+        Args:
+            refined: per attribute, how many of its columns the table has.
+            parts: for every attribute of which it has any, the node of each row.
+        """
+        has = (self._refined <= np.asarray(refined)).all(axis=1)
+        depth = int(np.flatnonzero(has)[-1])
+        if depth == 0:
+            return None
+        number, given = np.zeros(len(parts[0]), dtype=np.int64), iter(parts)
+        for attribute, fine, coarse in zip(self.attributes, refined, self._refined[depth].tolist(), strict=True):
+            number *= attribute.size(coarse)
+            if fine:
+                number += attribute.ancestors(fine, coarse)[next(given)]
+        return depth, number
+
     def refined_nodes(self, depth: int, nodes: IntArray) -> IntArray:
         """The node of the attribute that a level refines, of each of `nodes`: what siblings differ in."""
         stride, _, refined = self._step(depth - 1)
@@ -254,6 +272,13 @@ class Attribute:
         """The parents of some nodes."""
         depth = self._depth(refined)
         return self.hierarchy.parent[depth][nodes] if depth else np.zeros(len(nodes), dtype=np.int64)
+
+    def ancestors(self, fine: int, coarse: int) -> IntArray:
+        """The node, where `coarse` columns are refined, above each node where `fine` are: int64 (n,)."""
+        nodes = np.arange(self.size(fine), dtype=np.int64)
+        for refined in range(fine, coarse, -1):
+            nodes = self.parents(refined, nodes)
+        return nodes
 
     def path_arrays(self, refined: int, nodes: IntArray) -> list[pa.Array]:
         """The refined columns of some nodes, as strings."""

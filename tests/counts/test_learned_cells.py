@@ -141,7 +141,7 @@ def test_a_smaller_measurement_by_more_than_the_slack_is_not_listed(laplace, mon
     slacks = [np.full(len(levels[0].nodes), np.inf)]
     known = {}
 
-    def once(tree, level, mean, cells):
+    def once(tree, level, mean, cells, prior):
         if level.depth not in known:
             known[level.depth] = original(tree, level, mean, cells)
         return known[level.depth]

@@ -114,6 +114,74 @@ def test_where_no_prior_is_taken_it_is_refused(options):
         release(5, prior=register(numbers(4)), prior_is_public=True, **options)
 
 
+# --- Flows ---
+
+ORIGINS = tt.Hierarchy.from_table(TABLE.slice(0, 60), ["province", "town"])
+PATHS = ["from_province", "from_town"], ["to_province", "to_town"]
+
+
+def trips(day):
+    """20,000 trips: most pairs of towns have none, and the same ones have many every day."""
+    pairs = RNG(7).integers(0, 60, (300, 2))
+    chosen = pairs[RNG(day).choice(300, 20_000, p=RNG(8).dirichlet(np.full(300, 0.5)))]
+    sides = (TABLE.take(pa.array(chosen[:, side])).rename_columns(PATHS[side]) for side in (0, 1))
+    first, second = sides
+    return pa.table({name: each[name] for each in (first, second) for name in each.column_names})
+
+
+def flows(day, **options):
+    given = {
+        "origin": PATHS[0],
+        "destination": PATHS[1],
+        "neighboring": "add_remove",
+        "unlisted": "remainder",
+    } | options
+    return tt.release_flows(
+        trips(day), origins=ORIGINS, destinations=ORIGINS, budget=tt.Budget(epsilon=0.2, delta=1e-8), **given
+    )
+
+
+def leaf_error(made, day):
+    """The sum of the absolute errors of the pairs of towns."""
+    names = [PATHS[0][1], PATHS[1][1]]
+    listed = made.to_pandas(made.levels[-1]).dropna(subset=names).set_index(names)["count"]
+    true = trips(day).to_pandas().groupby(names).size()
+    return listed.sub(true, fill_value=0).abs().sum()
+
+
+def pairs_of(day):
+    """The true flows as a public table."""
+    counted = trips(day).to_pandas().value_counts().rename("count").reset_index()
+    return pa.Table.from_pandas(counted, preserve_index=False)
+
+
+def test_flows_learn_from_those_of_another_day():
+    """Sums over 4 seeds; a prior that is wrong costs next to nothing, as the noisy numbers do not choose it."""
+    wrong = pairs_of(3)
+    wrong = wrong.set_column(4, "count", wrong["count"].take(pa.array(RNG(1).permutation(wrong.num_rows))))
+    found = {"alone": 0.0, "known": 0.0, "wrong": 0.0}
+    for seed in range(4):
+        found["alone"] += leaf_error(flows(4, seed=seed), 4)
+        found["known"] += leaf_error(flows(4, seed=seed, prior=pairs_of(3), prior_is_public=True), 4)
+        found["wrong"] += leaf_error(flows(4, seed=seed, prior=wrong, prior_is_public=True), 4)
+    assert found["known"] <= 0.85 * found["alone"]
+    assert found["wrong"] <= 1.1 * found["alone"]
+
+
+def test_a_release_of_flows_is_the_prior_of_another_and_of_its_revision(tmp_path):
+    first = flows(3)
+    later = flows(4, prior=first)
+    assert later.statement["prior"]["release"] == first.statement["release"]["id"]
+    assert later.statement["constraint_violations"] == 0
+    folder = first.save(tmp_path / "first")
+    assert flows(4, revises=folder).statement["prior"]["release"] == first.statement["release"]["id"]
+
+
+def test_flows_that_list_no_remainder_take_none():
+    with pytest.raises(ValueError, match=r"prior: .*unlisted='remainder'"):
+        flows(4, unlisted="zero", prior=pairs_of(3), prior_is_public=True)
+
+
 def test_people_by_their_number_of_records_take_none():
     records = TABLE.append_column("who", pa.array(range(AREAS)))
     with pytest.raises(ValueError, match=r"prior: .*leave it out"):

@@ -209,7 +209,7 @@ MUTANTS = [
     fault(
         "a digest of the shape of a prior alone",
         f"{PRIOR}::test_a_release_whose_prior_was_changed_after_planning_does_not_run",
-        'digest.update(np.ascontiguousarray(self.tables[place], dtype="<f8").tobytes())',
+        'digest.update(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())',
         "pass",
     ),
     fault(

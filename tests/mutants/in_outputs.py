@@ -254,7 +254,7 @@ MUTANTS = [
     ),
     fault(
         "a prior that is believed whatever the noisy numbers say",
-        "tests/solvers/tables/test_prior.py::test_a_prior_whose_cells_are_shuffled_costs_next_to_nothing[3.0]",
+        "tests/solvers/tables/test_prior.py::test_a_prior_is_believed_where_the_noisy_numbers_say_so",
         "if learned is not None and (found := of(mixed, learned)) > best:",
         "if learned is not None and (found := of(mixed, learned)) < np.inf:",
     ),

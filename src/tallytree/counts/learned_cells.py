@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tallytree.counts.measured_level import MeasuredLevel
+from tallytree.counts.prior_fit import PriorOfCounts
 from tallytree.hierarchy import Tree
 from tallytree.product import Product
 from tallytree.solvers.trees.cell_laws import (
@@ -44,6 +45,8 @@ BEYOND = 4.0
 LEAST_OF_PARENT = 1e-3
 LEAST_PART = 0.05
 """Of an equal part: no part is expected to be smaller."""
+PARTS_OF_PRIOR = (0.5, 0.9, 0.98)
+"""The parts of M that are tried; the rest is what is expected without a prior, so that a 0 in it may have records."""
 PARTS_APART = (1e-4, 1e4)
 """Where the variance of parts is looked for, beside that of noise."""
 
@@ -72,7 +75,9 @@ class LearnedLevel:
     rest_variance: FloatArray
 
 
-def learned(tree: Tree, levels: Sequence[MeasuredLevel], slacks: Sequence[FloatArray]) -> list[LearnedLevel]:
+def learned(
+    tree: Tree, levels: Sequence[MeasuredLevel], slacks: Sequence[FloatArray], prior: PriorOfCounts | None = None
+) -> list[LearnedLevel]:
     """What the cells of each level tell of each other, root first.
 
     Args:
@@ -80,6 +85,7 @@ def learned(tree: Tree, levels: Sequence[MeasuredLevel], slacks: Sequence[FloatA
         levels: the measured levels, root first, with what was left out; the root's count is not 0.
         slacks: of the first levels, whose nodes are listed by another rule: `LearnedLevel.slack` by that rule, float64
             (n,) each.
+        prior: what the counts are expected to resemble; None without it.
     """
     estimates, variances = _from_below(levels)
     root = np.maximum(estimates[0], 1.0)
@@ -90,7 +96,7 @@ def learned(tree: Tree, levels: Sequence[MeasuredLevel], slacks: Sequence[FloatA
         level, kept = levels[place], len(levels[place].nodes)
         alone = _cells(level, level.noisy.astype(np.float64), np.full(kept, level.variance), mean, variance)
         cells = _cells(level, estimates[place], variances[place], mean, variance, place < len(levels) - 1)
-        expected, laws = _expected(tree, level, mean, cells)
+        expected, laws = _expected(tree, level, mean, cells, prior)
         cells[1] = alone[1] = expected
         known = cell_posteriors(cells, laws)
         if place < len(slacks):
@@ -165,19 +171,42 @@ def _cells(
     return np.stack([np.concatenate([estimates, noisy[kept:]]), expected, deviations, laplace, most])
 
 
-def _expected(tree: Tree, level: MeasuredLevel, mean: FloatArray, cells: FloatArray) -> tuple[FloatArray, CellLaws]:
-    """M of every cell, and the laws with it: equal parts, or parts by totals, whichever explain the level better."""
-    laws = cell_laws(cells)
+def _expected(
+    tree: Tree, level: MeasuredLevel, mean: FloatArray, cells: FloatArray, prior: PriorOfCounts | None = None
+) -> tuple[FloatArray, CellLaws]:
+    """M of every cell, and the laws with it: of the parts that are tried, those that explain the level best.
+
+    Parts are equal; of a product also by totals; with a prior also mixtures of its own and the best of these.
+    """
+    equal, laws = cells[1], cell_laws(cells)
+    best = equal
     if not isinstance(tree, Product):
-        return cells[1], laws
+        return best, laws
     parents, nodes, noisy = _all(level)
-    equal = cells[1]
-    parts = _parts_by_totals(tree.refined_nodes(level.depth, nodes), noisy, level.variance, equal)
-    sums = np.bincount(parents, equal * parts, minlength=len(mean))
-    wanted = np.bincount(parents, equal, minlength=len(mean))
-    by_totals = np.maximum(equal * parts * (wanted / sums)[parents], LEAST_EXPECTED)
-    other = cell_laws(np.stack([cells[0], by_totals, *cells[2:]]))
-    return (by_totals, other) if other.likelihood > laws.likelihood else (equal, laws)
+
+    def by_laws(parts: FloatArray) -> tuple[FloatArray, CellLaws]:
+        expected = np.maximum(_scaled(parts, parents, equal), LEAST_EXPECTED)
+        return expected, cell_laws(np.stack([cells[0], expected, *cells[2:]]))
+
+    by_totals = equal * _parts_by_totals(tree.refined_nodes(level.depth, nodes), noisy, level.variance, equal)
+    tried = by_laws(by_totals)
+    if tried[1].likelihood > laws.likelihood:
+        best, laws = tried
+    known = None if prior is None else prior.at(level.depth, nodes)
+    if known is not None:
+        own, others = _scaled(known, parents, equal), best
+        for part in PARTS_OF_PRIOR:
+            tried = by_laws(part * own + (1 - part) * others)
+            if tried[1].likelihood > laws.likelihood:
+                best, laws = tried
+    return best, laws
+
+
+def _scaled(parts: FloatArray, parents: IntArray, equal: FloatArray) -> FloatArray:
+    """Parts that add up to what equal parts do, family by family: float64 (n,); equal ones where all are 0."""
+    sums, wanted = (np.bincount(parents, each, minlength=int(parents.max()) + 1) for each in (parts, equal))
+    scale = np.divide(wanted, sums, out=np.zeros(len(sums)), where=sums > 0)
+    return np.where((sums > 0)[parents], parts * scale[parents], equal)
 
 
 def _parts_by_totals(of: IntArray, noisy: FloatArray, variance: float, equal: FloatArray) -> FloatArray:

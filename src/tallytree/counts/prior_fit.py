@@ -16,7 +16,7 @@ from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
 from tallytree.support import stages
-from tallytree.support.arrays import FloatArray
+from tallytree.support.arrays import FloatArray, IntArray
 
 ONE_CELL = (0,)
 """The marginal of a table without attributes."""
@@ -24,15 +24,25 @@ ONE_CELL = (0,)
 
 @dataclass(frozen=True, eq=False)
 class PriorOfCounts:
-    """A prior of counts on a hierarchy.
+    """A prior of the counts of a tree.
 
     Attributes:
-        nodes: by level, root = 0, float64 (nodes of it,) ≥ 0; nodes that it does not have are not numbers.
+        levels: by level, root = 0: nodes, int64 (n,) ascending, and their counts, float64 (n,) ≥ 0. Others have 0;
+            nodes that it does not know are not numbers.
         revised: whether it is of the same records, but for corrections.
     """
 
-    nodes: Mapping[int, FloatArray]
+    levels: Mapping[int, tuple[IntArray, FloatArray]]
     revised: bool
+
+    def at(self, depth: int, nodes: IntArray) -> FloatArray | None:
+        """The counts of some nodes of a level, float64 (n,); None where it has nothing of the level."""
+        if depth not in self.levels:
+            return None
+        known, counts = self.levels[depth]
+        place = np.minimum(np.searchsorted(known, nodes), max(len(known) - 1, 0))
+        found: FloatArray = np.where(known[place] == nodes, counts[place], 0.0) if len(known) else np.zeros(len(nodes))
+        return found
 
 
 def prior_fit(
@@ -53,17 +63,14 @@ def prior_fit(
     measured = [
         [NoisyTable(ONE_CELL, level.noisy[:, None], level.variance)] if level.variance > 0 else [] for level in whole
     ]
+    known = [prior.at(level.depth, level.nodes) for level in whole]
     fitted = fit(
         Detail.flat((1,)),
         [level.offsets for level in below],
         measured,
         totals=None if root.variance > 0 else (0, root.noisy),
         wanted=[[ONE_CELL]] * len(whole),
-        prior={
-            (place, ONE_CELL): prior.nodes[level.depth][level.nodes][:, None]
-            for place, level in enumerate(whole)
-            if level.depth in prior.nodes
-        },
+        prior={(place, ONE_CELL): each[:, None] for place, each in enumerate(known) if each is not None},
         revised=prior.revised,
         progress=stages.step,
     )

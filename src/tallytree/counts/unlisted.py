@@ -58,6 +58,10 @@ class Remainders(LeastSquares):
 
     lists_remainders: ClassVar[bool] = True
 
+    def takes_prior(self, tree: Tree) -> bool:
+        """See `CountsMechanism`."""
+        return not tree.enumerated
+
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
@@ -76,7 +80,7 @@ class Remainders(LeastSquares):
     ) -> Begun:
         if not self._may_choose(before):
             return super()._finished(tree, before, levels)
-        found, about = listed(tree, before, levels, [tree.size(level.depth) for level in before])
+        found, about = listed(tree, before, levels, [tree.size(level.depth) for level in before], prior)
         return Begun(_all_levels(tree, [level.depth for level in before], found), dense=True, facts=about)
 
 
@@ -116,7 +120,11 @@ class _Wanted:
 
 
 def listed(
-    tree: Tree, levels: Sequence[MeasuredLevel], whole: Sequence[MeasuredLevel], sizes: Sequence[int]
+    tree: Tree,
+    levels: Sequence[MeasuredLevel],
+    whole: Sequence[MeasuredLevel],
+    sizes: Sequence[int],
+    prior: PriorOfCounts | None = None,
 ) -> tuple[list[ReleasedCounts], Mapping[str, Any]]:
     """The listed nodes of every measured level with their counts, and what is left beside their children.
 
@@ -125,6 +133,7 @@ def listed(
         levels: all measured levels, root first, with what was left out; the root's count is not 0.
         whole: the same levels in the fit of all nodes.
         sizes: the number of nodes of each of them in the public tree.
+        prior: what the counts are expected to resemble; None without it.
 
     Returns:
         The levels, with `unlisted`; and what the statement says of the model.
@@ -136,9 +145,8 @@ def listed(
         today = whole_fit(levels, whole, sizes[-1], today)
     first = _first_learned(levels)
     fit = [_of_fit(*each) for each in zip(today.levels, today.errors, levels[:first], strict=False)]
-    cells = learned(
-        tree, levels, [level.noisy - errors.listed_from for level, (_, errors) in zip(levels, fit, strict=False)]
-    )
+    slacks = [level.noisy - errors.listed_from for level, (_, errors) in zip(levels, fit, strict=False)]
+    cells = learned(tree, levels, slacks, prior)
     by_tree = _tree_errs_less(levels, known, cells)
     wanted = _of_tree(known) if by_tree else _of_cells(levels, cells)
     ends = np.cumsum([0, *(len(level.nodes) for level in levels)])

@@ -23,7 +23,7 @@ from tallytree.product import LeafKey, Product, check_columns, leaf_keys
 from tallytree.run.arguments import CountsArguments, FlowsArguments
 from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counts_in_bands import check_memory
-from tallytree.run.options import CountsOptions, RecordOptions, Unlisted
+from tallytree.run.options import CountsOptions, PriorOptions, Unlisted
 from tallytree.run.people import shares_beside
 from tallytree.run.planned_counts import PlannedCounts
 from tallytree.run.planning import (
@@ -78,8 +78,8 @@ def plan_counts(
         prior = prior_of_counts(arguments, tree)
     elif arguments.prior is not None:
         raise ValueError(
-            f"prior: {mechanism!r} takes none here; leave it out, or count a Hierarchy by "
-            "tallytree.counts.LeastSquares() with its defaults, without memory"
+            f"prior: {mechanism!r} takes none here; leave it out, or take tallytree.counts.LeastSquares() with its "
+            "defaults, without memory, and of flows and products unlisted='remainder'"
         )
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:
@@ -160,7 +160,7 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
     first, second = ("destination", "origin") if arguments.tree == "destination" else ("origin", "destination")
     order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
     product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
-    shared = options_of(arguments, CountsOptions) | options_of(arguments, RecordOptions)
+    shared = options_of(arguments, CountsOptions) | options_of(arguments, PriorOptions)
     as_counts = CountsArguments(arguments.trips, product, arguments.budget, **shared)
     return plan_counts(as_counts, argument="trips", statistic="flows")
 
@@ -207,7 +207,7 @@ def _plan(mechanism: CountsMechanism, statistics: Mapping[str, Statistic], argum
     return plan_stability(arguments.budget, leaf, bound, m, arguments.accounting, grid)
 
 
-def check_person(arguments: RecordOptions, keys: Sequence[LeafKey]) -> None:
+def check_person(arguments: PriorOptions, keys: Sequence[LeafKey]) -> None:
     """Refuse a column of people that is used for something else too: its values would not name people.
 
     Raises:

@@ -127,8 +127,9 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         """What `CountsMechanism.reconcile_and_tell` takes of the prior, by argument; nothing without one."""
         if self.prior is None:
             return {}
-        nodes = {depth: cells for (depth,), cells in self.prior.tables.items()}
-        return {"prior": PriorOfCounts(nodes, self.prior.revised)}
+        tables: Mapping[Any, Any] = self.prior.tables
+        levels = {depth: (nodes, tables[depth, 1]) for (depth, of), nodes in tables.items() if of == 0}
+        return {"prior": PriorOfCounts(levels, self.prior.revised)}
 
     def tabulate(
         self, work: Workspace | None = None, people: CountedPeople | None = None

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.engines import Local
-from tallytree.hierarchy import Hierarchy, Tree
+from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.terms import OnUnknown
 from tallytree.ledger import Account, Ledger, checked_run
 from tallytree.private import CountRecords, LeafCounts
@@ -40,7 +40,7 @@ from tallytree.sources.addresses import published_name
 from tallytree.sources.locate import locate
 from tallytree.sources.reading import column_names
 from tallytree.sources.same_tables import refuse_private
-from tallytree.support.arrays import BoolArray, FloatArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree.tables import TableLayout
 
 _NUMBER = "number of the area"
@@ -61,14 +61,14 @@ class Prior:
     """What a release takes from a prior.
 
     Attributes:
-        tables: of tables, by level of the areas and marginal, float64 (areas, cells); of counts, by level, (nodes,).
+        tables: of tables, by level of the areas and marginal, float64 (areas, cells); of counts see `prior_of_counts`.
             Areas that it does not have are not numbers.
         found: the least share, over its tables, of what it counts in cells of the hierarchies.
         release: the release that it is, where it is one.
         revised: whether the release that is made takes its place.
     """
 
-    tables: Mapping[Any, FloatArray]
+    tables: Mapping[Any, NumberArray]
     found: float
     release: Release | None
     revised: bool = False
@@ -78,8 +78,9 @@ class Prior:
         """A digest of all numbers that the fit takes: 64 hexadecimal digits."""
         digest = hashlib.sha256()
         for place in sorted(self.tables):
-            digest.update(json.dumps([*place, *self.tables[place].shape]).encode())
-            digest.update(np.ascontiguousarray(self.tables[place], dtype="<f8").tobytes())
+            numbers = np.ascontiguousarray(self.tables[place])
+            digest.update(json.dumps([*place, *numbers.shape]).encode())
+            digest.update(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()
 
     @property
@@ -139,34 +140,46 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
     return Prior(tables, read.found, read.release, read.revised)
 
 
-def prior_of_counts(given: PriorOptions, tree: Tree) -> Prior | None:
-    """The prior of a release of counts on a hierarchy; None without one. `tables` are by level, float64 (nodes,).
+def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | None:
+    """The prior of a release of counts; None without one.
+
+    Its `tables` are by level: (depth, 0) has nodes, int64 (n,) ascending, and (depth, 1) their counts, float64 (n,);
+    all other nodes of the level have 0.
 
     Args:
         given: the options; see `prior_of_tables`.
-        tree: the hierarchy.
+        tree: the public tree.
 
     Raises:
         ValueError, TypeError, OSError: see `prior_of_tables`.
     """
-    if not isinstance(tree, Hierarchy):
-        raise TypeError(f"tree: {type(tree).__name__} must be a Hierarchy")
-    side = Attribute("area", tree, tree.columns)
-    read = _read(given, [side])
+    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
+    read = _read(given, sides)
     if read is None:
         return None
-    levels: dict[tuple[int, ...], FloatArray] = {}
-    for (refined,), listed in read.tables:
-        depth = len(tree.levels) - 1 - len(tree.columns) + refined
-        cells = np.bincount(listed.parts[0], listed.counts, tree.size(depth)).astype(np.float64)
-        cells[_absent(side, refined, read.release)] = np.nan
-        levels[(depth,)] = cells
-    for depth in range(max(depth for (depth,) in levels) - 1, -1, -1):  # others are sums
-        sums = np.bincount(
-            tree.parents(depth + 1, np.arange(tree.size(depth + 1))), levels[(depth + 1,)], tree.size(depth)
-        )
-        levels.setdefault((depth,), sums.astype(np.float64))
-    return Prior(levels, read.found, read.release, read.revised)
+    levels: dict[int, tuple[IntArray, FloatArray]] = {}
+    for refined, listed in read.tables:
+        if isinstance(tree, Product):
+            found = tree.nodes_of_table(refined, listed.parts)
+            if found is None:
+                continue
+            depth, rows = found
+        else:
+            depth, rows = len(tree.levels) - 1 - len(tree.columns) + refined[0], listed.parts[0]
+        nodes, counts = sum_by_key(rows, listed.counts.astype(np.float64))
+        if isinstance(tree, Hierarchy) and (absent := _absent(sides[0], refined[0], read.release)).any():
+            gone = np.flatnonzero(absent)
+            nodes, counts = sum_by_key(
+                np.concatenate([nodes, gone]), np.concatenate([counts, np.full(len(gone), np.nan)])
+            )
+        levels[depth] = nodes, counts
+    for depth in range(max(levels, default=0), 0, -1):  # coarser levels are sums, where they are not given
+        nodes, counts = levels[depth]
+        levels.setdefault(depth - 1, sum_by_key(tree.parents(depth, nodes), counts))
+    tables: dict[tuple[int, int], NumberArray] = {}
+    for depth, each in levels.items():
+        tables |= {(depth, 0): each[0], (depth, 1): each[1]}
+    return Prior(tables, read.found, read.release, read.revised)
 
 
 @dataclass(frozen=True, eq=False)

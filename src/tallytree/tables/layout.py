@@ -271,7 +271,7 @@ class TableLayout:
     def _cells_of_leaves(self, side: int) -> IntArray:
         """The value of the detail, in one hierarchy, that each of its leaves belongs to: int64 (leaves,)."""
         own = self._sides[side]
-        return _ancestors(own.attribute, len(own.attribute.columns), own.refined[-1])
+        return own.attribute.ancestors(len(own.attribute.columns), own.refined[-1])
 
     def impossible_cells(self, depth: int) -> BoolArray | None:
         """The cells of a table that are 0 in every area: bool (cells of an area,); None where there are none."""
@@ -370,7 +370,7 @@ class TableLayout:
             place.append(level)
             rows *= side.sizes[level]
             if fine:
-                rows += _ancestors(side.attribute, fine, side.refined[level])[next(given)]
+                rows += side.attribute.ancestors(fine, side.refined[level])[next(given)]
         area, marginal = place[0], tuple(place[1:])
         shape = self.areas_per_level[area], self.detail.size(marginal)
         return area, marginal, np.bincount(rows, counts, shape[0] * shape[1]).reshape(shape).astype(np.float64)
@@ -388,7 +388,7 @@ class TableLayout:
         """The detail cell, of all finest areas, that each combination of leaves of the hierarchies belongs to: (n,)."""
         cell = np.zeros(len(leaves[0]), dtype=np.int64)
         for side, leaf in zip(self._sides, leaves, strict=True):
-            ancestors = _ancestors(side.attribute, len(side.attribute.columns), side.refined[-1])
+            ancestors = side.attribute.ancestors(len(side.attribute.columns), side.refined[-1])
             cell = cell * side.sizes[-1] + ancestors[leaf]
         return cell
 
@@ -456,12 +456,4 @@ class _Side:
             yield offsets
 
     def groups(self) -> tuple[IntArray, ...]:
-        return tuple(_ancestors(self.attribute, self.refined[-1], refined) for refined in self.refined)
-
-
-def _ancestors(attribute: Attribute, fine: int, coarse: int) -> IntArray:
-    """The node, where `coarse` columns are refined, above each node where `fine` are: int64 (n,)."""
-    nodes = np.arange(attribute.size(fine), dtype=np.int64)
-    for refined in range(fine, coarse, -1):
-        nodes = attribute.parents(refined, nodes)
-    return nodes
+        return tuple(self.attribute.ancestors(self.refined[-1], refined) for refined in self.refined)

@@ -9,7 +9,7 @@ from tallytree.solvers.laws import ALONE, REVISED, WITH_PRIOR, evidence, guarded
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail, Lattice
-from tallytree.solvers.tables.prior import expected_by_prior, prior_rows
+from tallytree.solvers.tables.prior import expected_by_prior, prior_rows, with_prior
 
 RNG = np.random.default_rng
 TOTAL, BOTH = (0, 0), (1, 1)
@@ -225,6 +225,21 @@ def test_a_prior_whose_cells_are_shuffled_costs_next_to_nothing(sigma):
         alone.append(error(fitted(true, sigma, seed), true))
         shuffled.append(error(fitted(true, sigma, seed, prior={(1, BOTH): wrong}), true))
     assert np.mean(shuffled) <= 1.02 * np.mean(alone)
+
+
+def test_a_prior_is_believed_where_the_noisy_numbers_say_so():
+    true, before = areas_with_patterns(3)
+    y = true + RNG(3).normal(0, 5, true.shape)
+    expected = np.tile(true.mean(axis=0), (len(true), 1))
+    deviations = np.full(len(true), 5.0)
+    laws = learned_laws(y, expected, deviations)
+    believed, m = with_prior(y, expected, before.astype(float), deviations, laws, False)
+    assert believed.parts is WITH_PRIOR
+    assert np.corrcoef(m.ravel(), before.ravel())[0, 1] > 0.9
+    wrong = RNG(3).permutation(before.ravel()).reshape(before.shape).astype(float)
+    kept, m = with_prior(y, expected, wrong, deviations, laws, False)
+    assert kept is laws
+    assert m is expected
 
 
 def test_a_prior_of_zeros_or_of_a_few_areas_is_no_error():
