@@ -23,9 +23,12 @@ PARTS_OF_PRIOR = (0.5, 0.9, 1.0)
 """The parts of M that are tried; the rest is what is expected without a prior."""
 LEAST_PART = 0.02
 """M is this part of what is expected without the prior at least, so that a 0 in the prior may have records."""
-COMPARED, MOST_AGAINST = 50_000, 2.0
-"""The most cells by which M with a prior is compared with M without, and the evidence against the prior, a logarithm of
-odds, up to which it is believed. Where the noise tells little of both, the prior knows more."""
+COMPARED = 50_000
+"""The most cells by which M with a prior is compared with M without."""
+MANY, MOST_AGAINST, LEAST_FOR = 1_000, 2.0, 3.0
+"""Of so many cells or more, the evidence against the prior, a logarithm of odds, up to which it is believed: where the
+noise tells little of both, the prior knows more. Of fewer, the evidence that has to be for it: laws of few cells fit by
+chance."""
 
 
 def prior_rows(
@@ -124,7 +127,8 @@ def with_prior(
 
     # Laws with more parts fit better, whatever M is; so M without the prior is tried with as many.
     as_many = learned_laws(y, expected, deviations, parts)
-    best = max((of(expected, each) for each in (laws, as_many) if each is not None), default=-np.inf) - MOST_AGAINST
+    best = max((of(expected, each) for each in (laws, as_many) if each is not None), default=-np.inf)
+    best += LEAST_FOR if y.size < MANY and not revised else -MOST_AGAINST
     chosen: tuple[Laws | None, FloatArray] = laws, expected
     for part in PARTS_OF_PRIOR:
         mixed = np.maximum(part * by_prior + (1 - part) * expected, LEAST_PART * expected)
