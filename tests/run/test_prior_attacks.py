@@ -8,7 +8,7 @@ import pytest
 
 import tallytree as tt
 from tallytree.ledger import Ledger
-from tallytree.run import HouseholdsArguments, make_release, plan_households
+from tallytree.run import HouseholdsArguments, TablesArguments, make_release, plan_households, plan_tables
 
 TOWNS = tt.Hierarchy.from_values("town", [f"t{i}" for i in range(6)])
 PRODUCT = tt.Product({"area": TOWNS, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
@@ -67,3 +67,21 @@ def test_a_revision_is_not_repeated_as_a_release_with_the_same_prior_that_is_fit
     with pytest.raises(ValueError, match="its plan differs: the prior"):
         tables(**again, prior=tmp_path / "earlier")
     assert len(ledger.entries("people")) == 2
+
+
+def test_of_two_plans_that_differ_in_the_prior_only_the_prior_is_said_to_differ():
+    def parts(**changes):
+        planned = plan_tables(TablesArguments(PEOPLE, PRODUCT, tt.Budget(epsilon=1), **GIVEN, **changes))
+        return planned.posting.parts
+
+    alone, moved = parts(), parts(prior=REGISTER, prior_is_public=True)
+    assert {name: moved[name] for name in moved if name != "the prior"} == alone
+    assert "the prior" in moved
+
+
+def test_a_run_that_is_repeated_without_its_prior_is_refused_for_its_prior(tmp_path):
+    ledger = {"ledger": tmp_path / "ledger", "dataset": "people"}
+    named = ledger | {"run": "May", "secret": tt.new_secret(tmp_path / "secret")}
+    tables(**named, prior=REGISTER, prior_is_public=True)
+    with pytest.raises(ValueError, match="its plan differs: the prior;"):
+        tables(**named)
