@@ -105,7 +105,8 @@ def which_parts(entry: Entry, posting: Posting) -> str:
     before, now = entry.parts, posting.parts
     if before is None or now is None:
         return "the spec, a public table, the version of the software, or whether a secret was given"
-    return " and ".join(name for name in now if before.get(name) != now[name]) or "a public table"
+    names = {**now, **before}  # a part that one of them does not have differs
+    return " and ".join(name for name in names if before.get(name) != now.get(name)) or "a public table"
 
 
 def _repeatable(earlier: Sequence[Entry], posting: Posting, on_changed: OnChanged) -> Entry | None:

@@ -14,6 +14,7 @@ from tallytree.accounting.sensitivity import sensitivity
 from tallytree.budget import exact, shares
 from tallytree.engines import Engine
 from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Statistic
 from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.run.arguments import TablesArguments
@@ -61,7 +62,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
     asked = dataclasses.replace(arguments, budget_split="even" if split is None else split)
     layout, share = _chosen(asked, published, exact_above, totals_depth)
     prior = None
-    if mechanism.takes_prior:
+    if mechanism.takes_prior and not is_foreign(mechanism):  # one from outside is given measurements alone
         prior = prior_of_tables(asked, layout)
     elif asked.prior is not None:
         raise ValueError(

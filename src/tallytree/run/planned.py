@@ -307,14 +307,17 @@ class Planned(ABC, Generic[T, M]):
     def _parts(self) -> Mapping[str, str]:
         """See `Posting.parts`."""
         spec = {key: given for key, given in self.spec.items() if key != "tree"}
-        statement = {**self.statement, "software": None, "prior": None}
+        statement = {key: given for key, given in self.statement.items() if key != "prior"} | {"software": None}
+        statement["notes"] = [note for note in self.statement.get("notes", ()) if note != PRIOR_NOTE]
         statement["levels"] = [{**level, "nodes": None} for level in self.statement.get("levels", ())]
-        return {
+        parts = {
             "the spec": _sha256(canonical(spec, statement)),
             "the public hierarchy": plan_digest("", self.public_tree),
-            "the prior": _sha256(json.dumps(self._prior_facts, sort_keys=True)),
             "the version of the software": _sha256(json.dumps(self.statement["software"], sort_keys=True)),
         }
+        if self.prior is not None:
+            parts["the prior"] = _sha256(json.dumps(self.prior.facts, sort_keys=True))
+        return parts
 
     def said_of_tables(self, facts: Mapping[str, Mapping[str, Any]]) -> dict[bytes, bytes]:
         """What files of tables say that are written before the statement is whole: what `Release.save` writes later."""

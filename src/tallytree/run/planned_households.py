@@ -40,7 +40,7 @@ from tallytree.release.view.release_view import published_level
 from tallytree.run.arguments import HouseholdsArguments
 from tallytree.run.counted_records import MAX_RECORDS
 from tallytree.run.people import CountedPeople, PublishedContributions, contribution_bound
-from tallytree.run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconciled
+from tallytree.run.planned import CHANGED, PLANNED_SOFTWARE, Planned, Reconciled, check_same
 from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables, learning_notes
 from tallytree.run.workspace import Workspace
 from tallytree.sizes import SizesDomain
@@ -199,13 +199,14 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         return replace(self, persons=replace(self.persons))
 
     def check_plan(self) -> None:
-        """See `Planned.check_plan`: also that the tables of persons have their part of this plan.
+        """See `Planned.check_plan`: also that the tables of persons have their part of this plan, and its prior.
 
         Raises:
             BudgetExceeded: they have another.
         """
         super().check_plan()
         self.persons.check_plan()
+        check_same(self, self.persons, "prior")
         of_persons = {name: each for name, each in self.plan.levels.items() if name in self.persons.tree.levels}
         if dict(self.persons.plan.levels) != of_persons or self.persons.tree is not self.tree.persons:
             raise BudgetExceeded(CHANGED)

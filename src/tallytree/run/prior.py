@@ -75,8 +75,8 @@ class Prior:
 
     @property
     def digest(self) -> str:
-        """A digest of all numbers that the fit takes: 64 hexadecimal digits."""
-        digest = hashlib.sha256()
+        """A digest of all that the fit takes: 64 hexadecimal digits."""
+        digest = hashlib.sha256(b"revised" if self.revised else b"")  # the same numbers are then fitted in another way
         for place in sorted(self.tables):
             numbers = np.ascontiguousarray(self.tables[place])
             digest.update(json.dumps([*place, *numbers.shape]).encode())
