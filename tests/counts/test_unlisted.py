@@ -132,9 +132,9 @@ def test_levels_of_few_nodes_keep_the_counts_that_they_have_without_remainders(m
     """The same measurements: the mechanism of the default is given what the other one measured."""
     taken = {}
 
-    def kept(tree, before, levels):
+    def kept(tree, before, levels, prior):
         taken["given"] = tree, before, levels
-        return original(tree, before, levels)
+        return original(tree, before, levels, prior)
 
     original = Remainders()._finished
     monkeypatch.setattr(Remainders, "_finished", lambda _, *given: kept(*given))

@@ -61,6 +61,7 @@ def test_an_object_and_its_folder_are_the_same_prior(earlier, tmp_path):
     assert stated[0]["release"] == earlier.statement["release"]["id"]
     assert stated[0] | {"digest": "", "release": ""} == {
         "digest": "", "release": "", "said_to_be_public": False, "share_in_cells": 1.0,
+        "spent": earlier.statement["spent"],
     }  # fmt: skip
 
 
@@ -166,11 +167,9 @@ def test_priors_that_cannot_be_used_are_refused_with_what_to_do(options, message
         release(2, **options)
 
 
-def test_prior_is_public_is_yes_or_no_and_of_a_table(earlier):
+def test_prior_is_public_is_yes_or_no():
     with pytest.raises(TypeError, match=r"prior_is_public"):
         release(2, prior=public_counts(), prior_is_public="yes")
-    with pytest.raises(ValueError, match=r"prior_is_public: the prior is a release"):
-        release(2, prior=earlier, prior_is_public=True)
 
 
 def test_a_mechanism_without_pooling_takes_none(earlier):
@@ -232,7 +231,11 @@ def test_a_repeated_run_has_the_same_prior_or_is_refused(books):
     assert again.statement["release"]["id"] == made.statement["release"]["id"]
     for table in TABLES:
         assert again.table(*table).equals(made.table(*table))
-    for other in ({}, {"prior": public_counts(), "prior_is_public": True}, {"prior": release(9)}):
+    for other in (
+        {},
+        {"prior": public_counts(), "prior_is_public": True},
+        {"prior": release(9), "prior_is_public": True},
+    ):
         with pytest.raises(ValueError, match=r"run: .*the prior"):
             release(2, **books, run="2026-02", **other)
     assert len(Ledger(books["ledger"]).entries("people")) == 2
@@ -244,7 +247,36 @@ def test_a_release_of_the_data_set_that_the_ledger_lacks_is_refused(books, tmp_p
     with pytest.raises(ValueError, match=r"prior: the ledger 'ledger.db' does not have"):
         release(2, **books, run="2026-02", prior=elsewhere)
     assert not (tmp_path / "ledger.db").exists() or Ledger(books["ledger"]).entries("people") == ()
-    release(2, **(books | {"dataset": "others"}), run="2026-02", prior=elsewhere)  # of another data set it may be
+    others = books | {"dataset": "others"}
+    with pytest.raises(ValueError, match=r"prior: .*published, prior_is_public=True"):
+        release(2, **others, run="2026-02", prior=elsewhere)
+    made = release(2, **others, run="2026-02", prior=elsewhere, prior_is_public=True)
+    assert made.statement["prior"]["said_to_be_public"]
+    with pytest.raises(ValueError, match=r"prior: the ledger 'ledger.db' does not have"):
+        release(2, **books, run="2026-02", prior=elsewhere, prior_is_public=True)
+
+
+def test_a_release_that_no_ledger_has_is_refused_beside_a_ledger_unless_it_is_said_to_be_public(books, earlier):
+    with pytest.raises(ValueError, match=r"prior: the ledger 'ledger.db' does not have"):
+        release(2, **books, run="2026-02", prior=earlier)
+    made = release(2, **books, run="2026-02", prior=earlier, prior_is_public=True)
+    assert made.statement["prior"] | {"digest": ""} == {
+        "digest": "", "release": earlier.statement["release"]["id"], "said_to_be_public": True, "share_in_cells": 1.0,
+        "spent": earlier.statement["spent"],
+    }  # fmt: skip
+
+
+def test_a_release_of_a_ledger_is_refused_for_one_without(books):
+    first = release(1, **books, run="2026-01")
+    with pytest.raises(ValueError, match=r"prior: .*would not be added up"):
+        release(2, prior=first)
+    assert release(2, prior=first, prior_is_public=True).statement["prior"]["said_to_be_public"]
+
+
+def test_a_release_of_another_data_set_of_the_ledger_is_taken(books):
+    first = release(1, **books, run="2026-01")
+    made = release(2, **(books | {"dataset": "others"}), run="2026-02", prior=first)
+    assert not made.statement["prior"]["said_to_be_public"]
 
 
 # --- Revisions ---

@@ -29,7 +29,11 @@ def given(tmp_path):
 
 
 def test_the_noise_key_of_a_revision_is_another_one_on_any_data(given, tmp_path):
-    """The same secret, data set, run and plan: the release id alone is new, and it is a part of the key."""
+    """The same secret, data set, run and plan: the release id alone is new, and it is a part of the key.
+
+    `TopDown` takes no prior; else the plan of a revision has the release that it revises.
+    """
+    given = dataclasses.replace(given, mechanism=tt.counts.TopDown())
     first = plan_counts(given)
     release = make_release(first)
     release.save(tmp_path / "day")

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 SHOWN = "counts"
 """The example that the page shows; the site includes the others from their files."""
-COUNTING = {"count", "distinct", "unlisted"}
+COUNTING = {"count", "distinct", "unlisted", "prior", "prior_is_public"}
 """Keys that counts, flows and tables share, as far as they have them; they are documented once."""
 
 

@@ -80,7 +80,7 @@ def test_the_table_is_tidy(folder):
     planned = tt.plan("delta.yaml")
     assert planned.table.column_names == [
         "epsilon", "delta", "rho", "mechanism", "level", "nodes", "std_dev", "half_width", "expected_maximum", "basis",
-        "least_usable", "unreliable",
+        "least_usable", "unreliable", "moved",
     ]  # fmt: skip
     rows = planned.table.to_pylist()
     own = [row for row in rows if row["mechanism"] == "LeastSquares"]

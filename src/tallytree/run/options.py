@@ -359,9 +359,9 @@ class PriorOptions(RecordOptions):
     prior_is_public: Annotated[
         bool,
         Doc(
-            "of a `prior` that is a table: that it is public. What was made of private records without protection must "
-            "not be given. The statement repeats it.",
-            hint="true if the prior is a public table, not a release",
+            "of a `prior` that is a table, or a release that the ledger does not have: that it is public. What was "
+            "made of private records without protection must not be given. The statement repeats it.",
+            hint="true if the prior is public: a table, or a published release that the ledger does not have",
         ),
     ] = False
 

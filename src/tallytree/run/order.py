@@ -113,7 +113,7 @@ def _refuse_what_cannot_be_made(planned: Planned[Any, Any]) -> None:
     if revised is not None:
         revised.refuse_other(planned.statement, planned.public_tree, planned.arguments.days, planned.account)
     if planned.prior is not None:
-        planned.prior.refuse_unrecorded(planned.account)
+        planned.prior.refuse_unpaid(planned.account, seeded=planned.arguments.seed is not None)
     if planned.account is not None:
         planned.account.check()
     rehearsal.rehearse(planned)

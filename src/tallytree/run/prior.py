@@ -3,7 +3,8 @@
 **It costs no privacy.** Noise is drawn for a plan that does not depend on the prior: neither what is measured nor its
 scales do. Given the noisy measurements, what is published is a function of these and of the prior. Where the prior is
 public, that is post-processing. Where it is a release that was made of the same people, it was paid for by itself, and
-the pair (prior, measurements) loses the sum of both, which the ledger has; a function of the pair loses no more. So all
+the pair (prior, measurements) loses the sum of both; a function of the pair loses no more. The ledger adds up that sum,
+so a release has to be in it; of one that is published already, and of other people, the publisher can say so. So all
 that has to be shown is that nothing else gets in as a prior, and this module refuses: a release with a seed, whose
 noise is known; a folder that was changed (`Release.load`); the private records; a release of the same data set that the
 ledger does not have, so that the sum would be too small; and a table without a statement of what it was made of, unless
@@ -34,6 +35,7 @@ from tallytree.product import Attribute, LeafKey, Product
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
+from tallytree.run.release_keys import plan_digest
 from tallytree.run.revised import refuse_unrecorded
 from tallytree.solvers.tables.variance import Table as Place
 from tallytree.sources.addresses import published_name
@@ -44,6 +46,9 @@ from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArra
 from tallytree.tables import TableLayout
 
 _NUMBER = "number of the area"
+NOT_PAID = (
+    "give the ledger that it was recorded in, or, if it is of another data set and published, prior_is_public=True"
+)
 COUNT = "count"
 """The column of the numbers."""
 LEAST_FOUND = 0.5
@@ -66,12 +71,14 @@ class Prior:
         found: the least share, over its tables, of what it counts in cells of the hierarchies.
         release: the release that it is, where it is one.
         revised: whether the release that is made takes its place.
+        said_to_be_public: whether the publisher says that it is public.
     """
 
     tables: Mapping[Any, NumberArray]
     found: float
     release: Release | None
     revised: bool = False
+    said_to_be_public: bool = False
 
     @property
     def digest(self) -> str:
@@ -90,7 +97,8 @@ class Prior:
         return {
             "digest": self.digest,
             "release": release,
-            "said_to_be_public": self.release is None,
+            "said_to_be_public": self.said_to_be_public,
+            "spent": None if self.release is None else self.release.statement["spent"],
             "share_in_cells": float(f"{self.found:.3g}"),
         }
 
@@ -100,19 +108,29 @@ class Prior:
         facts = self.facts
         return {"prior": facts["digest"]} | ({"release": facts["release"]} if facts["release"] else {})
 
-    def refuse_unrecorded(self, account: Account | None) -> None:
-        """Refuse a release of the same data set that the ledger does not have.
+    def refuse_unpaid(self, account: Account | None, *, seeded: bool) -> None:
+        """Refuse a release whose loss is not added up with that of the release that is made.
+
+        Where both are in no ledger, nobody adds up anything, and the statement has what the prior spent.
 
         Args:
             account: the place of the release that is made, in a ledger; None without one.
+            seeded: whether that has a seed, and is not private anyway.
 
         Raises:
-            ValueError: the two would not be added up.
+            ValueError: the ledger does not have it, and nobody says that it is public; or it is of the same data set.
         """
-        if self.release is not None:
-            dataset = (self.release.statement.get("ledger") or {}).get("dataset")
-            if account is not None and dataset == account.posting.dataset:
-                refuse_unrecorded(self.release, account, "prior", "the release")
+        if self.release is None or seeded:
+            return
+        dataset = (self.release.statement.get("ledger") or {}).get("dataset")
+        if account is not None:
+            if dataset == account.posting.dataset or not self.said_to_be_public:
+                refuse_unrecorded(self.release, account, "prior", "the release", NOT_PAID)
+        elif dataset is not None and not self.said_to_be_public:
+            raise ValueError(
+                f"prior: the release is counted for the data set {dataset!r} in a ledger, and this one in none, so the "
+                "two would not be added up; give the ledger, or prior_is_public=True if that release is published"
+            )
 
 
 def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
@@ -129,7 +147,7 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         OSError: it cannot be read.
     """
     tables: dict[Place, FloatArray] = {}
-    read = _read(given, layout.product.attributes)
+    read = _read(given, layout.product, layout.product.attributes)
     if read is None:
         return None
     for refined, listed in read.tables:
@@ -137,7 +155,7 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
         areas = layout.product.attributes[0]
         cells[_absent(areas, layout.areas_refined(level), read.release)] = np.nan
         tables[level, marginal] = cells
-    return Prior(tables, read.found, read.release, read.revised)
+    return Prior(tables, read.found, read.release, read.revised, given.prior_is_public)
 
 
 def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | None:
@@ -154,7 +172,7 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
         ValueError, TypeError, OSError: see `prior_of_tables`.
     """
     sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
-    read = _read(given, sides)
+    read = _read(given, tree, sides)
     if read is None:
         return None
     levels: dict[int, tuple[IntArray, FloatArray]] = {}
@@ -179,7 +197,7 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
     tables: dict[tuple[int, int], NumberArray] = {}
     for depth, each in levels.items():
         tables |= {(depth, 0): each[0], (depth, 1): each[1]}
-    return Prior(tables, read.found, read.release, read.revised)
+    return Prior(tables, read.found, read.release, read.revised, given.prior_is_public)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,15 +217,20 @@ class _Read:
     revised: bool
 
 
-def _read(given: PriorOptions, sides: Sequence[Attribute]) -> _Read | None:
+def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attribute]) -> _Read | None:
     """Read the prior of a release; None without one.
 
     Args:
         given: the options.
+        tree: the public tree. A release of another tree cannot be revised, which is said before anything is made.
         sides: the hierarchies.
     """
     revised = given.prior is None and given.revised is not None
-    release = given.revised.release if given.revised is not None and revised else _release_of(given)
+    release = _release_of(given)
+    if given.revised is not None and revised:
+        release = given.revised.release
+        if release.tree is None or plan_digest("", release.tree) != plan_digest("", tree):
+            return None
     if given.prior is None and (release is None or ReleaseView(release).number != COUNT):
         return None
     tables, shares = [], [0.0]
@@ -215,7 +238,11 @@ def _read(given: PriorOptions, sides: Sequence[Attribute]) -> _Read | None:
         refined = [_refined(side, table.columns) for side in sides]
         keys = [LeafKey(*_truncated(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
         unknown: OnUnknown = "error" if release is None else "drop"
-        listed = Local().tabulate(table.given, CountRecords(tuple(keys), COUNT, unknown, "prior"))
+        try:
+            listed = Local().tabulate(table.given, CountRecords(tuple(keys), COUNT, unknown, "prior"))
+        except ValueError as error:
+            what = str(error).partition(";")[0].removeprefix("prior: ")
+            raise ValueError(f"prior: {what}; correct the prior, or leave such rows out of it") from None
         if int(listed.counts.sum()) > MOST_RECORDS:
             raise ValueError("prior: its counts add up to more than 2^50; give a coarser unit")
         shares.append(1.0 if table.total is None else float(listed.counts.sum()) / max(table.total, 1))
@@ -281,8 +308,6 @@ def _release_of(given: PriorOptions) -> Release | None:
                 "register or the last census"
             )
         return None
-    if given.prior_is_public:
-        raise ValueError("prior_is_public: the prior is a release, which says itself how it is protected; leave it out")
     if not release.statement["private"] and given.seed is None:
         raise ValueError(
             "prior: it was made with a seed, so it is not private, and what follows from it is not; give a release "

@@ -107,7 +107,13 @@ class Revised:
             refuse_unrecorded(self.release, account, "revises", f"the release in {name}")
 
 
-def refuse_unrecorded(release: Release, account: Account, argument: str, what: str) -> None:
+def refuse_unrecorded(
+    release: Release,
+    account: Account,
+    argument: str,
+    what: str,
+    remedy: str = "give the ledger that it was recorded in",
+) -> None:
     """Refuse an earlier release of the same data set that the ledger does not have.
 
     Args:
@@ -115,6 +121,7 @@ def refuse_unrecorded(release: Release, account: Account, argument: str, what: s
         account: the place of the release that is made, in the ledger.
         argument: the argument that names the earlier one.
         what: what messages call it.
+        remedy: what messages say to do.
 
     Raises:
         ValueError: the two would not be added up.
@@ -124,7 +131,7 @@ def refuse_unrecorded(release: Release, account: Account, argument: str, what: s
     if release.statement["release"]["id"] not in known:
         raise ValueError(
             f"{argument}: the ledger {ledger.path.name!r} does not have {what}, so the two would not be added "
-            "up; give the ledger that it was recorded in"
+            f"up; {remedy}"
         )
 
 

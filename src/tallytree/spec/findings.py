@@ -67,7 +67,9 @@ def _unknown_key(document: Document, statistic: str, path: KeyPath) -> str:
     ]
     other = next((name for name, spec in SPECS.items() if top and key in spec.model_fields), None)
     if other and not inside:
-        needed = next((name for name in SPECS[statistic].table_keys if name not in document.data), None)
+        own = SPECS[statistic]
+        required = (name for name in own.table_keys if own.model_fields[name].is_required())
+        needed = next((name for name in required if name not in document.data), None)
         hint = "leave it out" if needed is None else f"use {needed}"
         return f"is a key for {other}, not for {statistic}; {hint}"
     near = inside[0] if inside else closest(key, fields)

@@ -9,10 +9,20 @@ import pytest
 import tallytree as tt
 from helpers.inside import export
 from helpers.partly_listed import AREAS, TREE, partly_listed
+from tallytree.counts import unlisted
 from tallytree.release.intervals import LevelErrors
 from tallytree.release.quality import with_quality, without_unreliable
 
 SIDES = {"ORIGIN": ("from_state", "from_town"), "DESTINATION": ("to_state", "to_town")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_levels_learn():
+    """Levels of few nodes would keep the counts of the fit, and have no remainders."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(unlisted, "LEAST_LEARNED", 1)
+        patched.setattr(unlisted, "LEAST_NOISE", 0.0)
+        yield
 
 
 @pytest.fixture(scope="module")

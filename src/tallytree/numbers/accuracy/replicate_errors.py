@@ -191,6 +191,11 @@ def checked_replicates(replicates: int) -> int:
 
 def replicates_of(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> Replicates:
     """What measures and reconciles a release again."""
+    if "prior" in view.statement:
+        raise ValueError(
+            "release: its numbers were moved towards a prior, which no release keeps, so they cannot be made again; "
+            "their errors are in its tables"
+        )
     of_kind = _of_tables if view.kind.has_tables else _of_sizes if view.kind.by_size else _of_counts
     return of_kind(view, plan, published)
 
@@ -204,11 +209,6 @@ def _of_counts(view: ReleaseView, plan: StatedPlan, published: list[PublishedLev
 
 
 def _of_tables(view: ReleaseView, plan: StatedPlan, published: list[PublishedLevel]) -> TableReplicates:
-    if "prior" in view.statement:
-        raise ValueError(
-            "release: its numbers were moved towards a prior, which no release keeps, so they cannot be made again; "
-            "their errors are in its tables"
-        )
     mechanism = mechanism_of(view.statement, tables, TablesMechanism)
     cells = view.all_cells()
     totals = published_totals(view.statement, view.layout, cells)
