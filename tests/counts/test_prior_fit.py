@@ -114,6 +114,17 @@ def test_where_no_prior_is_taken_it_is_refused(options):
         release(5, prior=register(numbers(4)), prior_is_public=True, **options)
 
 
+def test_counts_below_0_and_counts_of_0_are_no_prior_of_a_revision(tmp_path):
+    with pytest.warns(UserWarning, match="negative counts"):
+        below = tt.release_counts(
+            TABLE, TREE, tt.Budget(rho=0.001), neighboring="add_remove", mechanism=tt.counts.LeafGaussian()
+        )
+    with pytest.raises(ValueError, match=r"prior: .*not of counts from 0"):
+        release(5, prior=below)
+    nobody = tt.release_counts(TABLE.slice(0, 0), TREE, tt.Budget(epsilon=1_000), neighboring="add_remove")
+    assert release(5, revises=nobody.save(tmp_path / "nobody")).statement["prior"]["share_in_cells"] == 1.0
+
+
 # --- Flows ---
 
 ORIGINS = tt.Hierarchy.from_table(TABLE.slice(0, 60), ["province", "town"])

@@ -203,6 +203,21 @@ def test_unbiased_estimates_follow_from_the_measurements_alone(earlier):
     assert np.mean(squares) == pytest.approx(np.mean(stated), rel=4 * np.sqrt(2 / 1_800))
 
 
+def test_an_object_whose_files_were_changed_since_it_was_loaded_is_refused(earlier, tmp_path):
+    folder = earlier.save(tmp_path / "earlier")
+    loaded = tt.Release.load(folder)
+    assert release(2, prior=loaded).statement["prior"]["release"] == earlier.statement["release"]["id"]
+    release(5).save(tmp_path / "other")
+    shutil.copy(tmp_path / "other/tables/county.parquet", folder / "tables/county.parquet")
+    with pytest.raises(ValueError, match=r"prior: .*is missing or was changed"):
+        release(2, prior=loaded)
+
+
+def test_a_prior_that_counts_nothing_is_taken(earlier):
+    empty = public_counts().assign(count=0)
+    assert release(2, prior=empty, prior_is_public=True).statement["prior"]["share_in_cells"] == 1.0
+
+
 # --- The ledger ---
 
 
@@ -290,6 +305,14 @@ def test_a_revision_has_what_it_revises_as_prior_and_is_charged_and_measured_ane
     assert len(Ledger(books["ledger"]).entries("people")) == 2
     was, now = (each.measurements("county.age").column("value").to_numpy() for each in (first, revised))
     assert np.mean(was == now) < 0.3  # of independent noise of std_dev 5 or more on like numbers: less than 0.1
+
+
+def test_a_revision_of_a_release_that_the_ledger_lacks_says_what_can_be_done(books, earlier, tmp_path):
+    folder = earlier.save(tmp_path / "first")
+    with pytest.raises(ValueError, match=r"revises: the ledger .*pooling='none'"):
+        release(4, **books, run="again", revises=folder)
+    alone = tt.tables.LeastSquares(pooling="none")
+    assert "prior" not in release(4, **books, run="again", revises=folder, mechanism=alone).statement
 
 
 def test_a_revision_without_pooling_has_no_prior(earlier, tmp_path):

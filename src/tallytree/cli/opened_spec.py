@@ -82,6 +82,12 @@ def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> No
     revises = released.statement["release"].get("revises")
     if revises is not None:
         show_line(console, f"Takes the place of the release {revises['id'][:8]} in {printable(revises['folder'])}.")
+    prior = released.statement.get("prior")
+    if prior is not None:
+        name = (
+            f"the release {prior['release'][:8]}" if prior["release"] else "a table that the publisher says is public"
+        )
+        show_line(console, f"Prior: {name}. What was measured does not depend on it.")
     if kind_of(released.statement).reconciled:  # else its one measurement is its table
         show_measurements(console, released.statement)
     if loaded.ledger_path is not None:

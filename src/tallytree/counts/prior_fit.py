@@ -29,10 +29,12 @@ class PriorOfCounts:
     Attributes:
         levels: by level, root = 0: nodes, int64 (n,) ascending, and their counts, float64 (n,) ≥ 0. Others have 0;
             nodes that it does not know are not numbers.
+        errors: by level, the error of a count, a root mean square, where that is known.
         revised: whether it is of the same records, but for corrections.
     """
 
     levels: Mapping[int, tuple[IntArray, FloatArray]]
+    errors: Mapping[int, float]
     revised: bool
 
     def at(self, depth: int, nodes: IntArray) -> FloatArray | None:
@@ -71,6 +73,7 @@ def prior_fit(
         totals=None if root.variance > 0 else (0, root.noisy),
         wanted=[[ONE_CELL]] * len(whole),
         prior={(place, ONE_CELL): each[:, None] for place, each in enumerate(known) if each is not None},
+        prior_errors={(place, ONE_CELL): prior.errors.get(level.depth, 0.0) for place, level in enumerate(whole)},
         revised=prior.revised,
         progress=stages.step,
     )

@@ -34,11 +34,11 @@ MOST = 2**62
 
 
 def counts_by(
-    mechanism: CountsMechanism, tree: Tree, total: int | None, measurer: Measures
+    mechanism: CountsMechanism, tree: Tree, total: int | None, measurer: Measures, **prior: Any
 ) -> Sequence[ReleasedCounts]:
-    """What a mechanism makes of its measurements, checked where it is from outside."""
+    """What a mechanism makes of its measurements, checked where it is from outside; only the library's take a prior."""
     if not is_foreign(mechanism):
-        return mechanism.reconcile(tree, total, measurer)
+        return mechanism.reconcile_and_tell(tree, total, measurer, **prior)[0]
     with _going_on(mechanism):
         made = mechanism.reconcile(tree, total, NoisyAnswers(measurer))
     return checked_counts(tree, made)

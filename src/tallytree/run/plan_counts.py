@@ -34,7 +34,8 @@ from tallytree.run.planning import (
     noise_plan,
     warn_caller,
 )
-from tallytree.run.prior import prior_name, prior_of_counts
+from tallytree.run.prior import prior_name
+from tallytree.run.read_prior import prior_of_counts
 from tallytree.sources.addresses import published_private_name
 from tallytree.support.validate import choice, safe_text
 
@@ -78,8 +79,8 @@ def plan_counts(
         prior = prior_of_counts(arguments, tree)
     elif arguments.prior is not None:
         raise ValueError(
-            f"prior: {mechanism!r} takes none here; leave it out, or take tallytree.counts.LeastSquares() with its "
-            "defaults, without memory, and of flows and products unlisted='remainder'"
+            "prior: flows and products take one with unlisted='remainder' only, and a Hierarchy with LeastSquares, "
+            f"without sparsity or memory, and the mechanism is {type(mechanism).__name__}; change that, or leave it out"
         )
     plan = _plan(mechanism, asked, arguments)
     if mechanism.caution is not None:

@@ -24,7 +24,8 @@ from tallytree.run.people import shares_beside
 from tallytree.run.plan_counts import check_person
 from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
 from tallytree.run.planning import account, chosen_engine, noise_plan, std_dev_alone, warn_beyond_machine
-from tallytree.run.prior import prior_name, prior_of_tables
+from tallytree.run.prior import prior_name
+from tallytree.run.read_prior import prior_of_tables
 from tallytree.run.workspace import require_fits
 from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.locate import locate

@@ -39,7 +39,6 @@ from tallytree.release.statement import described_statement
 from tallytree.run.options import SharedArguments
 from tallytree.run.people import CountedPeople, MeasuredContributions, PublishedContributions, beside_the_levels
 from tallytree.run.planning import posting
-from tallytree.run.prior import NOTE as PRIOR_NOTE
 from tallytree.run.prior import Prior
 from tallytree.run.release_keys import plan_digest
 from tallytree.run.workspace import Workspace
@@ -267,7 +266,7 @@ class Planned(ABC, Generic[T, M]):
         """The privacy statement; it follows from the plan alone, so it is known before anything is spent."""
         own = self.own_statement() | self._prior_facts
         if self.prior is not None:
-            own["notes"] = [*own["notes"], PRIOR_NOTE]
+            own["notes"] = [*own["notes"], self.prior.note]
         return self._whatever_bound_is_chosen(own) if self.bound_is_chosen else own
 
     @property
@@ -308,7 +307,8 @@ class Planned(ABC, Generic[T, M]):
         """See `Posting.parts`."""
         spec = {key: given for key, given in self.spec.items() if key != "tree"}
         statement = {key: given for key, given in self.statement.items() if key != "prior"} | {"software": None}
-        statement["notes"] = [note for note in self.statement.get("notes", ()) if note != PRIOR_NOTE]
+        of_prior = None if self.prior is None else self.prior.note
+        statement["notes"] = [note for note in self.statement.get("notes", ()) if note != of_prior]
         statement["levels"] = [{**level, "nodes": None} for level in self.statement.get("levels", ())]
         parts = {
             "the spec": _sha256(canonical(spec, statement)),

@@ -129,7 +129,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             return {}
         tables: Mapping[Any, Any] = self.prior.tables
         levels = {depth: (nodes, tables[depth, 1]) for (depth, of), nodes in tables.items() if of == 0}
-        return {"prior": PriorOfCounts(levels, self.prior.revised)}
+        return {"prior": PriorOfCounts(levels, self.prior.errors, self.prior.revised)}
 
     def tabulate(
         self, work: Workspace | None = None, people: CountedPeople | None = None

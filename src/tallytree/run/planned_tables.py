@@ -196,7 +196,9 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
     @property
     def prior_arguments(self) -> dict[str, Any]:
         """What `TablesMechanism.reconcile` takes of the prior, by argument; nothing without one."""
-        return {} if self.prior is None else {"prior": self.prior.tables, "revised": self.prior.revised}
+        if self.prior is None:
+            return {}
+        return {"prior": self.prior.tables, "prior_errors": self.prior.errors, "revised": self.prior.revised}
 
     def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> TrueTables:
         """See `Planned.tabulate`."""

@@ -14,50 +14,37 @@ other noise.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from tallytree.engines import Local
-from tallytree.hierarchy import Hierarchy
-from tallytree.kinds.terms import OnUnknown
 from tallytree.ledger import Account, Ledger, checked_run
-from tallytree.private import CountRecords, LeafCounts
-from tallytree.product import Attribute, LeafKey, Product
 from tallytree.release import Release
+from tallytree.release.level_tables import FileTable
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
-from tallytree.run.release_keys import plan_digest
 from tallytree.run.revised import refuse_unrecorded
-from tallytree.solvers.tables.variance import Table as Place
-from tallytree.sources.addresses import published_name
-from tallytree.sources.locate import locate
-from tallytree.sources.reading import column_names
+from tallytree.sources.addresses import published_name, scheme_of
 from tallytree.sources.same_tables import refuse_private
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, sum_by_key
-from tallytree.tables import TableLayout
+from tallytree.support.arrays import NumberArray
 
-_NUMBER = "number of the area"
 NOT_PAID = (
     "give the ledger that it was recorded in, or, if it is of another data set and published, prior_is_public=True"
 )
-COUNT = "count"
-"""The column of the numbers."""
-LEAST_FOUND = 0.5
-"""The least share of a release in cells of the hierarchies; with less its labels are others."""
-MOST_RECORDS = 2**50
-"""Cells are fitted in doubles."""
+REVISED_NOT_PAID = (
+    "give the ledger that it was recorded in, or a mechanism that takes no prior, such as LeastSquares(pooling='none') "
+    "of tables or TopDown of counts"
+)
 NOTE = (
-    "Numbers are also moved towards those of an earlier table, which the statement names as the prior: as far as the "
-    "noisy numbers say that it is like this one. A change since then that the noise hides may not show in a number."
+    "Numbers are also moved towards those of a prior, {}, as far as the noisy numbers say that it is like this one. A "
+    "change since then that the noise hides may not show in a number."
 )
 
 
@@ -68,6 +55,7 @@ class Prior:
     Attributes:
         tables: of tables, by level of the areas and marginal, float64 (areas, cells); of counts see `prior_of_counts`.
             Areas that it does not have are not numbers.
+        errors: of a cell of each, a root mean square, by the same keys but for counts, where the key is the level.
         found: the least share, over its tables, of what it counts in cells of the hierarchies.
         release: the release that it is, where it is one.
         revised: whether the release that is made takes its place.
@@ -75,6 +63,7 @@ class Prior:
     """
 
     tables: Mapping[Any, NumberArray]
+    errors: Mapping[Any, float]
     found: float
     release: Release | None
     revised: bool = False
@@ -84,6 +73,7 @@ class Prior:
     def digest(self) -> str:
         """A digest of all that the fit takes: 64 hexadecimal digits."""
         digest = hashlib.sha256(b"revised" if self.revised else b"")  # the same numbers are then fitted in another way
+        digest.update(json.dumps(sorted(self.errors.items())).encode())
         for place in sorted(self.tables):
             numbers = np.ascontiguousarray(self.tables[place])
             digest.update(json.dumps([*place, *numbers.shape]).encode())
@@ -101,6 +91,12 @@ class Prior:
             "spent": None if self.release is None else self.release.statement["spent"],
             "share_in_cells": float(f"{self.found:.3g}"),
         }
+
+    @property
+    def note(self) -> str:
+        """What the statement's notes say of it."""
+        release = self.facts["release"]
+        return NOTE.format(f"the release {release[:8]}" if release else "a table that the publisher says is public")
 
     @property
     def recorded(self) -> dict[str, str]:
@@ -124,7 +120,11 @@ class Prior:
             return
         dataset = (self.release.statement.get("ledger") or {}).get("dataset")
         if account is not None:
-            if dataset == account.posting.dataset or not self.said_to_be_public:
+            if self.revised:
+                refuse_unrecorded(self.release, account, "revises", "the release that is revised", REVISED_NOT_PAID)
+            elif dataset == account.posting.dataset:
+                refuse_unrecorded(self.release, account, "prior", "the release")
+            elif not self.said_to_be_public:
                 refuse_unrecorded(self.release, account, "prior", "the release", NOT_PAID)
         elif dataset is not None and not self.said_to_be_public:
             raise ValueError(
@@ -133,155 +133,7 @@ class Prior:
             )
 
 
-def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
-    """The prior of a release of tables; None without one.
-
-    Args:
-        given: the options; `prior` is a public table, a release, or the folder of one. Without it, the release that is
-            revised is the prior.
-        layout: the tables.
-
-    Raises:
-        ValueError: it may not be used, or none of its tables is one of the layout's hierarchies.
-        TypeError: it is no table and no release.
-        OSError: it cannot be read.
-    """
-    tables: dict[Place, FloatArray] = {}
-    read = _read(given, layout.product, layout.product.attributes)
-    if read is None:
-        return None
-    for refined, listed in read.tables:
-        level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
-        areas = layout.product.attributes[0]
-        cells[_absent(areas, layout.areas_refined(level), read.release)] = np.nan
-        tables[level, marginal] = cells
-    return Prior(tables, read.found, read.release, read.revised, given.prior_is_public)
-
-
-def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | None:
-    """The prior of a release of counts; None without one.
-
-    Its `tables` are by level: (depth, 0) has nodes, int64 (n,) ascending, and (depth, 1) their counts, float64 (n,);
-    all other nodes of the level have 0.
-
-    Args:
-        given: the options; see `prior_of_tables`.
-        tree: the public tree.
-
-    Raises:
-        ValueError, TypeError, OSError: see `prior_of_tables`.
-    """
-    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
-    read = _read(given, tree, sides)
-    if read is None:
-        return None
-    levels: dict[int, tuple[IntArray, FloatArray]] = {}
-    for refined, listed in read.tables:
-        if isinstance(tree, Product):
-            found = tree.nodes_of_table(refined, listed.parts)
-            if found is None:
-                continue
-            depth, rows = found
-        else:
-            depth, rows = len(tree.levels) - 1 - len(tree.columns) + refined[0], listed.parts[0]
-        nodes, counts = sum_by_key(rows, listed.counts.astype(np.float64))
-        if isinstance(tree, Hierarchy) and (absent := _absent(sides[0], refined[0], read.release)).any():
-            gone = np.flatnonzero(absent)
-            nodes, counts = sum_by_key(
-                np.concatenate([nodes, gone]), np.concatenate([counts, np.full(len(gone), np.nan)])
-            )
-        levels[depth] = nodes, counts
-    for depth in range(max(levels, default=0), 0, -1):  # coarser levels are sums, where they are not given
-        nodes, counts = levels[depth]
-        levels.setdefault(depth - 1, sum_by_key(tree.parents(depth, nodes), counts))
-    tables: dict[tuple[int, int], NumberArray] = {}
-    for depth, each in levels.items():
-        tables |= {(depth, 0): each[0], (depth, 1): each[1]}
-    return Prior(tables, read.found, read.release, read.revised, given.prior_is_public)
-
-
-@dataclass(frozen=True, eq=False)
-class _Read:
-    """What was read of a prior.
-
-    Attributes:
-        tables: per table, how many columns of each hierarchy it has, and what it counts there.
-        found: see `Prior`.
-        release: see `Prior`.
-        revised: see `Prior`.
-    """
-
-    tables: Sequence[tuple[Sequence[int], LeafCounts]]
-    found: float
-    release: Release | None
-    revised: bool
-
-
-def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attribute]) -> _Read | None:
-    """Read the prior of a release; None without one.
-
-    Args:
-        given: the options.
-        tree: the public tree. A release of another tree cannot be revised, which is said before anything is made.
-        sides: the hierarchies.
-    """
-    revised = given.prior is None and given.revised is not None
-    release = _release_of(given)
-    if given.revised is not None and revised:
-        release = given.revised.release
-        if release.tree is None or plan_digest("", release.tree) != plan_digest("", tree):
-            return None
-    if given.prior is None and (release is None or ReleaseView(release).number != COUNT):
-        return None
-    tables, shares = [], [0.0]
-    for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
-        refined = [_refined(side, table.columns) for side in sides]
-        keys = [LeafKey(*_truncated(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
-        unknown: OnUnknown = "error" if release is None else "drop"
-        try:
-            listed = Local().tabulate(table.given, CountRecords(tuple(keys), COUNT, unknown, "prior"))
-        except ValueError as error:
-            what = str(error).partition(";")[0].removeprefix("prior: ")
-            raise ValueError(f"prior: {what}; correct the prior, or leave such rows out of it") from None
-        if int(listed.counts.sum()) > MOST_RECORDS:
-            raise ValueError("prior: its counts add up to more than 2^50; give a coarser unit")
-        shares.append(1.0 if table.total is None else float(listed.counts.sum()) / max(table.total, 1))
-        tables.append((refined, listed))
-    if max(shares) < LEAST_FOUND:
-        raise ValueError(
-            f"prior: {max(shares):.0%} of what it counts lies in cells of the hierarchies; give one with their columns "
-            "and labels"
-        )
-    return _Read(tables, min(shares[1:]), release, revised)
-
-
-def _absent(side: Attribute, refined: int, release: Release | None) -> BoolArray:
-    """The areas that an earlier release does not have, as there were none then: bool (areas,); of a table, none.
-
-    Args:
-        side: the hierarchy of the areas.
-        refined: how many of its columns are refined at their level.
-        release: the earlier release; None where the prior is a table, in which areas that are not listed have 0.
-    """
-    absent: BoolArray = np.zeros(side.size(refined), dtype=np.bool_)
-    if release is None or not refined or release.tree is None:
-        return absent
-    tree = ReleaseView(release).known_tree
-    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
-    other = next((each for each in sides if each.columns[:refined] == side.columns[:refined]), None)
-    if other is None:
-        return absent
-    names = list(side.columns[:refined])
-    own, theirs = (
-        pa.table(dict(zip(names, of.path_arrays(refined, np.arange(of.size(refined))), strict=True)))
-        for of in (side, other)
-    )
-    numbered = own.append_column(_NUMBER, pa.array(np.arange(own.num_rows)))
-    absent[numbered.join(theirs, names, join_type="left anti").column(_NUMBER).to_numpy()] = True
-    return absent
-
-
-def _release_of(given: PriorOptions) -> Release | None:
+def release_of(given: PriorOptions) -> Release | None:
     """The release that is given as the prior; None where it is a table, or nothing is given.
 
     Raises:
@@ -293,13 +145,17 @@ def _release_of(given: PriorOptions) -> Release | None:
             raise ValueError("prior_is_public: it is about a prior, and there is none; give prior, or leave it out")
         return None
     if isinstance(prior, Release):
-        release = prior
+        release = _as_it_lies(prior)
     elif isinstance(prior, str | os.PathLike) and os.path.isfile(os.path.join(prior, "release.json")):  # noqa: PTH113, PTH118
         try:
             release = Release.load(prior)
         except ValueError as error:
             raise ValueError(f"prior: {str(error).removeprefix('folder: ')}") from None
     if release is None:
+        if isinstance(prior, str | os.PathLike) and names_missing_file(prior):
+            raise FileNotFoundError(
+                f"prior: no file or folder at {os.fspath(prior)!r}; give that of a release or a table"
+            )
         refuse_private(prior, "prior", given.private_table, given.private_argument)
         if not given.prior_is_public:
             raise ValueError(
@@ -314,6 +170,31 @@ def _release_of(given: PriorOptions) -> Release | None:
             "without a seed"
         )
     return release
+
+
+def names_missing_file(prior: str | os.PathLike[str]) -> bool:
+    """Whether a path, which is no pattern and no address, has nothing there."""
+    path = os.fspath(prior)
+    return not glob.has_magic(path) and scheme_of(path) is None and not os.path.lexists(path)
+
+
+def _as_it_lies(release: Release) -> Release:
+    """A release as it is; one that was loaded is loaded again, since its files are read now and may have changed since.
+
+    Raises:
+        ValueError: they have.
+    """
+    part = ReleaseView(release).release
+    files = [table for table in part.level_tables.values() if isinstance(table, FileTable) and table.folder is None]
+    if not files:
+        return release
+    try:
+        again = Release.load(files[0].path.parent.parent)
+    except ValueError as error:
+        raise ValueError(f"prior: {str(error).removeprefix('folder: ')}") from None
+    if again.statement != part.statement:
+        raise ValueError("prior: the folder of the release has another one since it was loaded; load it again")
+    return again
 
 
 def prior_name(prior: Any) -> Any:
@@ -364,71 +245,3 @@ def folder_of_run(
     raise ValueError(
         f"prior_run: no folder in {beside.name!r} has the release of the run {run!r}; give its folder as prior"
     )
-
-
-@dataclass(frozen=True)
-class _PriorTable:
-    """A table of a prior.
-
-    Attributes:
-        given: the table.
-        columns: those that say which cell a row is about.
-        total: what it counts; None where all of that has to lie in cells of the hierarchies.
-    """
-
-    given: Any
-    columns: tuple[str, ...]
-    total: int | None = None
-
-
-def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> Iterator[_PriorTable]:
-    """The tables of a prior, of those with columns of the hierarchies, and of no others.
-
-    Raises:
-        ValueError: a release of something else than counts; a table without a count, or without such columns.
-    """
-    if release is None:
-        names = column_names(locate(prior, "prior", (), public=True), "prior")
-        known = tuple(name for name in names if name in columns)
-        if COUNT not in names or not known:
-            raise ValueError(
-                f"prior: it has the columns {', '.join(map(repr, names))}; it needs {COUNT!r}, and columns of the "
-                f"hierarchies, which are {', '.join(map(repr, columns))}"
-            )
-        yield _PriorTable(prior, known)
-        return
-    view = ReleaseView(release)
-    if view.number != COUNT:
-        raise ValueError(
-            f"prior: the release is of {view.statistic}, which has no counts; give one of tables, counts or flows"
-        )
-    for level in view.levels:
-        path = view.paths(level)
-        if path and set(path) <= set(columns):
-            rows = view.whole(level).select([*path, COUNT]).drop_null()
-            yield _PriorTable(rows, tuple(path), pc.sum(rows.column(COUNT)).as_py() or 0)
-
-
-def _refined(side: Attribute, names: Sequence[str]) -> int:
-    """How many columns of a hierarchy a table has, from the top.
-
-    Raises:
-        ValueError: a column without those above it.
-    """
-    depth = max((at for at, column in enumerate(side.columns, 1) if column in names), default=0)
-    missing = [column for column in side.columns[:depth] if column not in names]
-    if missing and not (missing == [side.columns[0]] and side.size(1) == 1):
-        raise ValueError(
-            f"prior: it has the column {side.columns[depth - 1]!r} and not {missing[0]!r}, which is above it; give both"
-        )
-    return depth
-
-
-def _truncated(side: Attribute, depth: int) -> tuple[Hierarchy, tuple[str, ...]]:
-    """A hierarchy down to a level, as one of its own, and its columns."""
-    if depth == len(side.columns):
-        return side.hierarchy, side.columns
-    nodes = np.arange(side.size(depth), dtype=np.int64)
-    paths = pa.table(dict(zip(side.columns[:depth], side.path_arrays(depth, nodes), strict=True)))
-    hierarchy = Hierarchy.from_table(paths, side.columns[:depth])
-    return hierarchy, hierarchy.columns

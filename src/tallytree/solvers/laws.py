@@ -48,6 +48,7 @@ class Parts(NamedTuple):
         width: (parts,).
         near: (parts,).
         begin: (parts + 1,), the weights where EM begins, last that of an outlier.
+        prior: how many cells these count as, beside those that a law is learned from.
         steps: the sizes beside those of all ratios that are guarded: M and so many s; (0,) for none.
     """
 
@@ -56,27 +57,34 @@ class Parts(NamedTuple):
     width: FloatArray
     near: FloatArray
     begin: FloatArray
+    prior: float
     steps: FloatArray
 
+    def no_nearer_than(self, near: float) -> Parts:
+        """The parts, of which those about M have this deviation besides, in units of s."""
+        return self._replace(near=np.where(self.near > 0, np.hypot(self.near, near), 0.0))
 
-ALONE = Parts(GRID, np.ones(len(GRID)), np.full(len(GRID), WIDTH), np.zeros(len(GRID)), BEGIN, np.zeros(0))
+
+ALONE = Parts(GRID, np.ones(len(GRID)), np.full(len(GRID), WIDTH), np.zeros(len(GRID)), BEGIN, PRIOR, np.zeros(0))
 NEAR = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
 
 
-def _with_near(part: float) -> Parts:
-    """A law of which, where EM begins, a part is near M."""
-    own, near = np.zeros(len(NEAR)), np.full(len(NEAR), part / len(NEAR))
+def _with_near(parts: FloatArray, prior: float) -> Parts:
+    """A law whose parts about M have these weights where EM begins."""
+    own, rest = np.zeros(len(NEAR)), 1 - parts.sum()
     return Parts(
         np.append(GRID, np.ones(len(NEAR))),
         np.append(ALONE.own, own),
         np.append(ALONE.width, own),
         np.append(ALONE.near, NEAR),
-        np.concatenate([(1 - part) * BEGIN[:-1], near, (1 - part) * BEGIN[-1:]]),
+        np.concatenate([rest * BEGIN[:-1], parts, rest * BEGIN[-1:]]),
+        prior,
         np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0]),
     )
 
 
-WITH_PRIOR, REVISED = _with_near(0.5), _with_near(0.9)
+WITH_PRIOR = _with_near(np.full(len(NEAR), 0.1), PRIOR)
+REVISED = _with_near(np.array([0.75, 0.15, 0.05, 0.01, 0.005]), 40.0)
 """Of an M that follows from an earlier table; and from one of the same records, but for corrections."""
 LOG_RANGE = 20.0
 """The logarithm of the range of an outlier's size."""
@@ -287,7 +295,7 @@ def law(y: FloatArray, expected: FloatArray, deviations: FloatArray, of: Parts, 
         if known == 0.0:
             break
         for k in range(parts):
-            weights[k] = (share[k] + PRIOR * of.begin[k]) / (known + PRIOR)
+            weights[k] = (share[k] + of.prior * of.begin[k]) / (known + of.prior)
     return weights
 
 

@@ -63,9 +63,10 @@ class LeastSquares(TablesMechanism):
         totals: PublicTotals | None,
         measurer: Measures,
         prior: Mapping[Table, FloatArray] | None = None,
+        prior_errors: Mapping[Table, float] | None = None,
         revised: bool = False,
     ) -> FittedTables:
-        """See `TablesMechanism.reconcile`, and of `prior` and `revised` `solvers.tables.fit`."""
+        """See `TablesMechanism.reconcile`, and of the arguments about a prior `solvers.tables.fit`."""
         taken: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
@@ -84,6 +85,7 @@ class LeastSquares(TablesMechanism):
             impossible=layout.impossible,
             pooled=self.pooling == "areas",
             prior=prior,
+            prior_errors=prior_errors,
             revised=revised,
             progress=stages.step,
         )

@@ -93,7 +93,7 @@ class TablesMechanism(Mechanism):
 
     @property
     def takes_prior(self) -> bool:
-        """Whether `reconcile` has the arguments `prior` and `revised` of `solvers.tables.fit`."""
+        """Whether `reconcile` has the arguments `prior`, `prior_errors` and `revised` of `solvers.tables.fit`."""
         return False
 
     @abstractmethod

@@ -326,7 +326,7 @@ def test_every_option_of_every_statistic_is_in_some_configuration():
     # What a release of contributions alone has no use for.
     # Persons and households are refused with memory.
     assert [each for each in missing if each[0] != "release_contributions"] == [("release_households", "memory")]
-    known = {"contributions", "count", "distinct", "mechanism", "unlisted", "memory"}
+    known = {"contributions", "count", "distinct", "mechanism", "unlisted", "memory", "prior", "prior_is_public"}
     assert {name for _, name in missing} <= known
     assert repr(NEW_LEDGER) in used["release_counts", "ledger"]
 

@@ -137,7 +137,7 @@ def _counts(rng: np.random.Generator) -> Pair:
         tree = random_tree(rng, "a")
         places = paths_of(tree)
     options = _with_mechanism(rng, _terms(rng) | {"hierarchy": tree})
-    return _of_records(rng, release_counts, places, options)
+    return _with_prior(rng, _of_records(rng, release_counts, places, options), places)
 
 
 def _flows(rng: np.random.Generator) -> Pair:
@@ -147,7 +147,7 @@ def _flows(rng: np.random.Generator) -> Pair:
         "origins": sides[0], "destinations": sides[1], "origin": list(sides[0].columns),
         "destination": list(sides[1].columns), "tree": _one_of(rng, ("destination", "origin")),
     }  # fmt: skip
-    return _of_records(rng, release_flows, places, _with_mechanism(rng, options))
+    return _with_prior(rng, _of_records(rng, release_flows, places, _with_mechanism(rng, options)), places)
 
 
 def _many_cells(rng: np.random.Generator) -> Pair:
@@ -183,6 +183,22 @@ def _with_mechanism(rng: np.random.Generator, options: dict[str, Any]) -> dict[s
     return options | {"mechanism": mechanism}
 
 
+def _with_prior(rng: np.random.Generator, pair: Pair, places: Sequence[Row]) -> Pair:
+    """The pair, with a public table as prior in some of the cases in which one is taken."""
+    own, options = rng.spawn(1)[0], pair.options
+    mechanism = options["mechanism"]
+    if pair.function is release_tables:
+        taken = mechanism is None or mechanism.pooling == "areas"
+    else:
+        crossed = pair.function is release_flows or isinstance(options["hierarchy"], Product)
+        plain = mechanism in (None, counts.LeastSquares())
+        taken = plain and "memory" not in options and (not crossed or options.get("unlisted") == "remainder")
+    if not taken or own.random() < 0.6:
+        return pair
+    prior = pa.Table.from_pylist([{**place, "count": int(own.integers(0, 9))} for place in places])
+    return dataclasses.replace(pair, options={**options, "prior": prior, "prior_is_public": True})
+
+
 def _tables(rng: np.random.Generator) -> Pair:
     many = rng.random() < 0.4
     areas, sexes = many_areas(rng, "a") if many else random_tree(rng, "a"), random_tree(rng, "b", 1)
@@ -207,7 +223,7 @@ def _tables(rng: np.random.Generator) -> Pair:
         options["precision"] = {wanted[0]: 10.0}
     if impossible is not None and options["on_unknown"] == "error":  # such a record alone would be refused
         places = [place for place in places if any(place[name] != value[0] for name, value in first.items())]
-    pair = _of_records(rng, release_tables, places, options)
+    pair = _with_prior(rng, _of_records(rng, release_tables, places, options), places)
     if many and not pair.kind:
         pair = dataclasses.replace(pair, kind="many areas")
     if rng.random() < 0.4 and "period_column" not in options:

@@ -178,6 +178,7 @@ class CountReplicates(Replicates):
         total_is_public: whether it kept the total.
         nodes: int64 (n,), leaves with published counts > 0.
         counts: int64 (n,), these.
+        prior: what `reconcile_and_tell` takes of a prior, by argument; nothing without one.
     """
 
     tree: Hierarchy | Product
@@ -186,6 +187,7 @@ class CountReplicates(Replicates):
     total_is_public: bool
     nodes: IntArray
     counts: IntArray
+    prior: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def truth(self) -> TrueCounts:
@@ -206,7 +208,8 @@ class CountReplicates(Replicates):
         total = truth.total if self.total_is_public else None
 
         def replicate(source: NoiseSource) -> list[ReplicatedLevel]:
-            levels = counts_by(self.mechanism, self.tree, total, Measurer(truth, self.plan, source))
+            measurer = Measurer(truth, self.plan, source)
+            levels = counts_by(self.mechanism, self.tree, total, measurer, **self.prior)
             return [ReplicatedLevel(level.nodes, count_columns(level)) for level in levels]
 
         return side_by_side(replicate, sources, threads=None if self._several_at_once else 1)

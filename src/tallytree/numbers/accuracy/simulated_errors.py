@@ -212,8 +212,9 @@ def _of_counts(planned: PlannedCounts, like: Any) -> CountReplicates:
         counts = listed.counts
     kept = counts > 0
     public = planned.arguments.total_is_public and planned.mechanism.keeps_total
+    plan = StatedPlan.of(planned.plan)
     return CountReplicates(
-        planned.tree, planned.mechanism, StatedPlan.of(planned.plan), public, nodes[kept], counts[kept]
+        planned.tree, planned.mechanism, plan, public, nodes[kept], counts[kept], planned.prior_arguments
     )
 
 

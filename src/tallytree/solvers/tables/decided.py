@@ -70,6 +70,7 @@ def decided_tables(
     estimates: dict[Table, FloatArray],
     *,
     prior: Mapping[Table, FloatArray] | None = None,
+    prior_errors: Mapping[Table, float] | None = None,
     revised: bool = False,
     pooled: bool,
     threads: int | None,
@@ -88,6 +89,7 @@ def decided_tables(
         wanted: per level, the marginals whose least-squares estimates are added to `estimates`.
         estimates: gets them.
         prior: some tables of a prior, see `fit`.
+        prior_errors: see `fit`.
         revised: see `fit`.
         pooled: whether cells learn from each other.
         threads: how many.
@@ -121,6 +123,7 @@ def decided_tables(
             bases[depth],
             threads,
             priors[depth],
+            np.array([(prior_errors or {}).get((depth, marginal), 0.0) for marginal in level.lattice.known]),
             revised,
             depth == 0,
         )
@@ -151,6 +154,7 @@ class _Areas:
         base: (children,) the number of finest areas of each.
         threads: how many.
         prior: (children, P) the cells of a prior, not a number where it has none; None where it has no cell.
+        prior_errors: (K,) of a cell of each table of the prior, root mean squares; 0 where that is not known.
         revised: whether the prior is of the same records, but for corrections.
         rooted: whether they are the root.
         tables: (children, P) estimates, then tables.
@@ -170,6 +174,7 @@ class _Areas:
     base: FloatArray
     threads: int | None
     prior: FloatArray | None
+    prior_errors: FloatArray
     revised: bool
     rooted: bool
     tables: FloatArray = field(init=False)
@@ -258,7 +263,8 @@ class _Areas:
         laws = learned_laws(y, expected, deviations)
         by_prior = self._by_prior(k, above, expected)
         if by_prior is not None:
-            laws, expected = with_prior(y, expected, by_prior, deviations, laws, self.revised)
+            error = float(self.prior_errors[k])
+            laws, expected = with_prior(y, expected, by_prior, deviations, laws, error=error, revised=self.revised)
         if laws is None or (laws.parts is ALONE and areas < LEAST_AREAS):
             return False
 

@@ -80,6 +80,7 @@ def fit(
     wanted: Sequence[Iterable[Marginal]] | None = None,
     pooled: bool = True,
     prior: Mapping[Table, FloatArray] | None = None,
+    prior_errors: Mapping[Table, float] | None = None,
     revised: bool = False,
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
@@ -97,6 +98,7 @@ def fit(
         pooled: whether cells learn from each other what is expected of them.
         prior: by level of areas and marginal, float64 (areas, cells) ≥ 0, the cells of an earlier table, or of one from
             elsewhere, of about the same; areas that it does not have are not numbers. It has a part only if pooled.
+        prior_errors: of a cell of these tables, where that is known: root mean squares.
         revised: whether the prior is of the same records, but for corrections: then tables of a few cells take it too.
         threads: how many; None takes one per processor. The result does not depend on it.
         progress: is told what begins.
@@ -112,7 +114,17 @@ def fit(
     exact = _check(detail, families, measured, totals)
     zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
     problem = _Problem(
-        detail, families, measured, exact, zero, pooled, prior, revised, threads, progress or (lambda stage: None)
+        detail,
+        families,
+        measured,
+        exact,
+        zero,
+        pooled,
+        prior,
+        prior_errors,
+        revised,
+        threads,
+        progress or (lambda stage: None),
     )
     return problem.solved([tuple(each) for each in wanted or [()] * len(measured)])
 
@@ -170,6 +182,7 @@ class _Problem:
     zero: BoolArray
     pooled: bool
     prior: Mapping[Table, FloatArray] | None
+    prior_errors: Mapping[Table, float] | None
     revised: bool
     threads: int | None
     progress: Callable[[str], None]
@@ -189,7 +202,8 @@ class _Problem:
         estimates: dict[Table, FloatArray] = {}
         decided = decided_tables(
             levels, self.families, sums, exactly, LEAST_DEVIATION, self.exact, self.zero, wanted, estimates,
-            prior=self.prior, revised=self.revised, pooled=self.pooled, threads=self.threads, progress=self.progress,
+            prior=self.prior, prior_errors=self.prior_errors, revised=self.revised, pooled=self.pooled,
+            threads=self.threads, progress=self.progress,
         )  # fmt: skip
         targets = [each.tables for each in decided]
         if self.pooled:

@@ -107,7 +107,14 @@ def expected_by_prior(
 
 
 def with_prior(
-    y: FloatArray, expected: FloatArray, by_prior: FloatArray, deviations: FloatArray, laws: Laws | None, revised: bool
+    y: FloatArray,
+    expected: FloatArray,
+    by_prior: FloatArray,
+    deviations: FloatArray,
+    laws: Laws | None,
+    *,
+    error: float = 0.0,
+    revised: bool = False,
 ) -> tuple[Laws | None, FloatArray]:
     """The laws and M with a prior, where the estimates are more probable by these; else those without it.
 
@@ -117,9 +124,12 @@ def with_prior(
         by_prior: (areas, cells) what the prior expects.
         deviations: (areas,) s.
         laws: those of M without it; None where there are too few cells.
+        error: of the prior's cells, a root mean square: nothing is nearer to it than that.
         revised: whether the prior is of the same records, but for corrections. Then a few cells take it too.
     """
     parts, least = (REVISED, 1) if revised else (WITH_PRIOR, LEAST_CELLS)
+    known = deviations[deviations > 0]
+    parts = parts.no_nearer_than(error / float(np.median(known)) if len(known) else 0.0)
     step = max(1, y.size // COMPARED)
 
     def of(m: FloatArray, learned: Laws) -> float:

@@ -1,0 +1,271 @@
+"""What a release takes from a prior: its numbers, in the cells of the release's hierarchies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallytree.engines import Local
+from tallytree.hierarchy import Hierarchy
+from tallytree.kinds.terms import OnUnknown
+from tallytree.private import CountRecords, LeafCounts
+from tallytree.product import Attribute, LeafKey, Product
+from tallytree.release import Release
+from tallytree.release.view.release_view import ReleaseView
+from tallytree.run.options import PriorOptions
+from tallytree.run.prior import Prior, release_of
+from tallytree.run.release_keys import plan_digest
+from tallytree.solvers.tables.variance import Table as Place
+from tallytree.sources.locate import locate
+from tallytree.sources.reading import column_names
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, sum_by_key
+from tallytree.tables import TableLayout
+
+_NUMBER = "number of the area"
+COUNT = "count"
+"""The column of the numbers."""
+LEAST_FOUND = 0.5
+"""The least share of a release in cells of the hierarchies; with less its labels are others."""
+MOST_RECORDS = 2**50
+"""Cells are fitted in doubles."""
+
+
+def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
+    """The prior of a release of tables; None without one.
+
+    Args:
+        given: the options; `prior` is a public table, a release, or the folder of one. Without it, the release that is
+            revised is the prior.
+        layout: the tables.
+
+    Raises:
+        ValueError: it may not be used, or none of its tables is one of the layout's hierarchies.
+        TypeError: it is no table and no release.
+        OSError: it cannot be read.
+    """
+    tables: dict[Place, FloatArray] = {}
+    read = _read(given, layout.product, layout.product.attributes)
+    if read is None:
+        return None
+    errors: dict[Place, float] = {}
+    for refined, listed, error in read.tables:
+        level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
+        areas = layout.product.attributes[0]
+        cells[_absent(areas, layout.areas_refined(level), read.release)] = np.nan
+        tables[level, marginal] = cells
+        errors[level, marginal] = error
+    return Prior(tables, errors, read.found, read.release, read.revised, given.prior_is_public)
+
+
+def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | None:
+    """The prior of a release of counts; None without one.
+
+    Its `tables` are by level: (depth, 0) has nodes, int64 (n,) ascending, and (depth, 1) their counts, float64 (n,);
+    all other nodes of the level have 0.
+
+    Args:
+        given: the options; see `prior_of_tables`.
+        tree: the public tree.
+
+    Raises:
+        ValueError, TypeError, OSError: see `prior_of_tables`.
+    """
+    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
+    read = _read(given, tree, sides)
+    if read is None:
+        return None
+    levels: dict[int, tuple[IntArray, FloatArray]] = {}
+    errors: dict[int, float] = {}
+    for refined, listed, error in read.tables:
+        if isinstance(tree, Product):
+            found = tree.nodes_of_table(refined, listed.parts)
+            if found is None:
+                continue
+            depth, rows = found
+        else:
+            depth, rows = len(tree.levels) - 1 - len(tree.columns) + refined[0], listed.parts[0]
+        nodes, counts = sum_by_key(rows, listed.counts.astype(np.float64))
+        if isinstance(tree, Hierarchy) and (absent := _absent(sides[0], refined[0], read.release)).any():
+            gone = np.flatnonzero(absent)
+            nodes, counts = sum_by_key(
+                np.concatenate([nodes, gone]), np.concatenate([counts, np.full(len(gone), np.nan)])
+            )
+        levels[depth], errors[depth] = (nodes, counts), error
+    if not levels:
+        if read.revised:
+            return None
+        raise ValueError("prior: it has no level of the tree; give a table or a release with columns of its levels")
+    for depth in range(max(levels), 0, -1):  # coarser levels are sums, where they are not given
+        nodes, counts = levels[depth]
+        levels.setdefault(depth - 1, sum_by_key(tree.parents(depth, nodes), counts))
+    tables: dict[tuple[int, int], NumberArray] = {}
+    for depth, each in levels.items():
+        tables |= {(depth, 0): each[0], (depth, 1): each[1]}
+    return Prior(tables, errors, read.found, read.release, read.revised, given.prior_is_public)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """What was read of a prior.
+
+    Attributes:
+        tables: per table, how many columns of each hierarchy it has, what it counts there, and the error of a cell.
+        found: see `Prior`.
+        release: see `Prior`.
+        revised: see `Prior`.
+    """
+
+    tables: Sequence[tuple[Sequence[int], LeafCounts, float]]
+    found: float
+    release: Release | None
+    revised: bool
+
+
+def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attribute]) -> _Read | None:
+    """Read the prior of a release; None without one.
+
+    Args:
+        given: the options.
+        tree: the public tree. A release of another tree cannot be revised, which is said before anything is made.
+        sides: the hierarchies.
+    """
+    revised = given.prior is None and given.revised is not None
+    release = release_of(given)
+    if given.revised is not None and revised:
+        release = given.revised.release
+        if release.tree is None or plan_digest("", release.tree) != plan_digest("", tree):
+            return None
+    if given.prior is None and (release is None or not _has_counts(release)):
+        return None
+    tables, shares = [], [0.0]
+    for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
+        refined = [_refined(side, table.columns) for side in sides]
+        keys = [LeafKey(*_truncated(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
+        unknown: OnUnknown = "error" if release is None else "drop"
+        try:
+            listed = Local().tabulate(table.given, CountRecords(tuple(keys), COUNT, unknown, "prior"))
+        except ValueError as error:
+            what = str(error).partition(";")[0].removeprefix("prior: ")
+            raise ValueError(f"prior: {what}; correct the prior, or leave such rows out of it") from None
+        if int(listed.counts.sum()) > MOST_RECORDS:
+            raise ValueError("prior: its counts add up to more than 2^50; give a coarser unit")
+        shares.append(1.0 if not table.total else float(listed.counts.sum()) / table.total)
+        tables.append((refined, listed, table.error))
+    if max(shares) < LEAST_FOUND:
+        raise ValueError(
+            f"prior: {max(shares):.0%} of what it counts lies in cells of the hierarchies; give one with their columns "
+            "and labels"
+        )
+    return _Read(tables, min(shares[1:]), release, revised)
+
+
+def _absent(side: Attribute, refined: int, release: Release | None) -> BoolArray:
+    """The areas that an earlier release does not have, as there were none then: bool (areas,); of a table, none.
+
+    Args:
+        side: the hierarchy of the areas.
+        refined: how many of its columns are refined at their level.
+        release: the earlier release; None where the prior is a table, in which areas that are not listed have 0.
+    """
+    absent: BoolArray = np.zeros(side.size(refined), dtype=np.bool_)
+    if release is None or not refined or release.tree is None:
+        return absent
+    tree = ReleaseView(release).known_tree
+    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
+    other = next((each for each in sides if each.columns[:refined] == side.columns[:refined]), None)
+    if other is None:
+        return absent
+    names = list(side.columns[:refined])
+    own, theirs = (
+        pa.table(dict(zip(names, of.path_arrays(refined, np.arange(of.size(refined))), strict=True)))
+        for of in (side, other)
+    )
+    numbered = own.append_column(_NUMBER, pa.array(np.arange(own.num_rows)))
+    absent[numbered.join(theirs, names, join_type="left anti").column(_NUMBER).to_numpy()] = True
+    return absent
+
+
+@dataclass(frozen=True)
+class _PriorTable:
+    """A table of a prior.
+
+    Attributes:
+        given: the table.
+        columns: those that say which cell a row is about.
+        total: what it counts; None where all of that has to lie in cells of the hierarchies.
+        error: of a number, a root mean square, as far as it is known.
+    """
+
+    given: Any
+    columns: tuple[str, ...]
+    total: int | None = None
+    error: float = 0.0
+
+
+def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> Iterator[_PriorTable]:
+    """The tables of a prior, of those with columns of the hierarchies, and of no others.
+
+    Raises:
+        ValueError: a release of something else than counts; a table without a count, or without such columns.
+    """
+    if release is None:
+        names = column_names(locate(prior, "prior", (), public=True), "prior")
+        known = tuple(name for name in names if name in columns)
+        if COUNT not in names or not known:
+            raise ValueError(
+                f"prior: it has the columns {', '.join(map(repr, names))}; it needs {COUNT!r}, and columns of the "
+                f"hierarchies, which are {', '.join(map(repr, columns))}"
+            )
+        yield _PriorTable(prior, known)
+        return
+    view = ReleaseView(release)
+    if not _has_counts(release):
+        raise ValueError(
+            f"prior: the release is of {view.statistic}, and not of counts from 0; give one of tables, counts or flows"
+        )
+    for level in view.levels:
+        path = view.paths(level)
+        if path and set(path) <= set(columns):
+            rows = view.whole(level).select([*path, COUNT]).drop_null()
+            total = pc.sum(rows.column(COUNT)).as_py() or 0
+            errors = next((name for name in ("typical_error", "std_dev") if view.has(level, name)), None)
+            squares = np.zeros(1) if errors is None else view.column(level, errors).astype(np.float64) ** 2
+            yield _PriorTable(rows, tuple(path), total, float(np.sqrt(np.nanmean(squares))) if len(squares) else 0.0)
+
+
+def _has_counts(release: Release) -> bool:
+    """Whether a release is of counts, none of them below 0, as those of `LeafGaussian` may be."""
+    view = ReleaseView(release)
+    if view.number != COUNT:
+        return False
+    return all(view.column(level, COUNT).min(initial=0) >= 0 for level in view.levels)
+
+
+def _refined(side: Attribute, names: Sequence[str]) -> int:
+    """How many columns of a hierarchy a table has, from the top.
+
+    Raises:
+        ValueError: a column without those above it.
+    """
+    depth = max((at for at, column in enumerate(side.columns, 1) if column in names), default=0)
+    missing = [column for column in side.columns[:depth] if column not in names]
+    if missing and not (missing == [side.columns[0]] and side.size(1) == 1):
+        raise ValueError(
+            f"prior: it has the column {side.columns[depth - 1]!r} and not {missing[0]!r}, which is above it; give both"
+        )
+    return depth
+
+
+def _truncated(side: Attribute, depth: int) -> tuple[Hierarchy, tuple[str, ...]]:
+    """A hierarchy down to a level, as one of its own, and its columns."""
+    if depth == len(side.columns):
+        return side.hierarchy, side.columns
+    nodes = np.arange(side.size(depth), dtype=np.int64)
+    paths = pa.table(dict(zip(side.columns[:depth], side.path_arrays(depth, nodes), strict=True)))
+    hierarchy = Hierarchy.from_table(paths, side.columns[:depth])
+    return hierarchy, hierarchy.columns
