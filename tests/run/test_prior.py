@@ -254,6 +254,9 @@ def test_a_repeated_run_has_the_same_prior_or_is_refused(books):
         with pytest.raises(ValueError, match=r"run: .*the prior"):
             release(2, **books, run="2026-02", **other)
     assert len(Ledger(books["ledger"]).entries("people")) == 2
+    release(3, **books, run="2026-03", prior=public_counts(), prior_is_public=True)
+    with pytest.raises(ValueError, match=r"run: .*the prior"):  # all but its numbers is the same
+        release(3, **books, run="2026-03", prior=public_counts(5), prior_is_public=True)
 
 
 def test_a_release_of_the_data_set_that_the_ledger_lacks_is_refused(books, tmp_path):
