@@ -8,12 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.budget import exact, shares
 from tallytree.engines import Engine
-from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Statistic
 from tallytree.product import LeafKey, Product, leaf_keys
@@ -25,7 +23,7 @@ from tallytree.run.plan_counts import check_person
 from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
 from tallytree.run.planning import account, chosen_engine, noise_plan, std_dev_alone, warn_beyond_machine
 from tallytree.run.prior import prior_name
-from tallytree.run.read_prior import prior_of_tables
+from tallytree.run.read_prior import prior_of_tables, truncated
 from tallytree.run.workspace import require_fits
 from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.locate import locate
@@ -302,13 +300,11 @@ def _totals_depth(given: Any, product: Product) -> int:
 def _public_totals(given: Any, layout: TableLayout, depth: int, engine: Engine) -> PublicTotals:
     """The public totals of all areas of a level, in order."""
     side = layout.product.attributes[0]
-    nodes = np.arange(side.size(depth), dtype=np.int64)
-    areas = pa.table(dict(zip(side.columns[:depth], side.path_arrays(depth, nodes), strict=True)))
-    hierarchy = Hierarchy.from_table(areas, side.columns[:depth])
+    hierarchy = truncated(side, depth)
     key = LeafKey(hierarchy, hierarchy.columns)
     listed = listed_counts(engine, given, (key,), "count", "public_totals")
     if int(listed.counts.sum()) > MAX_RECORDS_OF_TABLES:
         raise ValueError("public_totals: they add up to more than 2^50; use a coarser unit")
-    totals = np.zeros(len(nodes), dtype=np.int64)
+    totals = np.zeros(side.size(depth), dtype=np.int64)
     totals[listed.parts[0]] = listed.counts
     return PublicTotals(layout.area_level_at(depth), totals)

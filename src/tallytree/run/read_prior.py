@@ -75,7 +75,7 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
     Raises:
         ValueError, TypeError, OSError: see `prior_of_tables`.
     """
-    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
+    sides = _sides(tree)
     read = _read(given, tree, sides)
     if read is None:
         return None
@@ -140,12 +140,20 @@ def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attrib
         release = given.revised.release
         if release.tree is None or plan_digest("", release.tree) != plan_digest("", tree):
             return None
-    if given.prior is None and (release is None or not _has_counts(release)):
-        return None
+    if release is None:
+        if given.prior is None:
+            return None
+    elif not _has_counts(release):
+        if given.prior is None:
+            return None
+        raise ValueError(
+            f"prior: the release is of {ReleaseView(release).statistic}, and not of counts from 0; give one of tables, "
+            "counts or flows"
+        )
     tables, shares = [], [0.0]
     for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
         refined = [_refined(side, table.columns) for side in sides]
-        keys = [LeafKey(*_truncated(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
+        keys = [LeafKey(*_leaves_at(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
         unknown: OnUnknown = "error" if release is None else "drop"
         try:
             listed = Local().tabulate(table.given, CountRecords(tuple(keys), COUNT, unknown, "prior"))
@@ -164,6 +172,22 @@ def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attrib
     return _Read(tables, min(shares[1:]), release, revised)
 
 
+def truncated(side: Attribute, depth: int) -> Hierarchy:
+    """The hierarchy of the first columns, 1 or more, whose leaves are the nodes of that level in the same order."""
+    return Hierarchy.from_table(_path_table(side, depth), side.columns[:depth])
+
+
+def _path_table(side: Attribute, depth: int) -> pa.Table:
+    """The first columns of all nodes of a level, in order, as strings."""
+    arrays = side.path_arrays(depth, np.arange(side.size(depth), dtype=np.int64))
+    return pa.table(dict(zip(side.columns[:depth], arrays, strict=True)))
+
+
+def _sides(tree: Hierarchy | Product) -> Sequence[Attribute]:
+    """The hierarchies of a tree; of one that is no cross, itself."""
+    return tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
+
+
 def _absent(side: Attribute, refined: int, release: Release | None) -> BoolArray:
     """The areas that an earlier release does not have, as there were none then: bool (areas,); of a table, none.
 
@@ -176,17 +200,13 @@ def _absent(side: Attribute, refined: int, release: Release | None) -> BoolArray
     if release is None or not refined or release.tree is None:
         return absent
     tree = ReleaseView(release).known_tree
-    sides = tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
-    other = next((each for each in sides if each.columns[:refined] == side.columns[:refined]), None)
+    other = next((each for each in _sides(tree) if each.columns[:refined] == side.columns[:refined]), None)
     if other is None:
         return absent
     names = list(side.columns[:refined])
-    own, theirs = (
-        pa.table(dict(zip(names, of.path_arrays(refined, np.arange(of.size(refined))), strict=True)))
-        for of in (side, other)
-    )
+    own = _path_table(side, refined)
     numbered = own.append_column(_NUMBER, pa.array(np.arange(own.num_rows)))
-    absent[numbered.join(theirs, names, join_type="left anti").column(_NUMBER).to_numpy()] = True
+    absent[numbered.join(_path_table(other, refined), names, join_type="left anti").column(_NUMBER).to_numpy()] = True
     return absent
 
 
@@ -211,7 +231,7 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
     """The tables of a prior, of those with columns of the hierarchies, and of no others.
 
     Raises:
-        ValueError: a release of something else than counts; a table without a count, or without such columns.
+        ValueError: a table without a count, or without such columns.
     """
     if release is None:
         names = column_names(locate(prior, "prior", (), public=True), "prior")
@@ -224,10 +244,6 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
         yield _PriorTable(prior, known)
         return
     view = ReleaseView(release)
-    if not _has_counts(release):
-        raise ValueError(
-            f"prior: the release is of {view.statistic}, and not of counts from 0; give one of tables, counts or flows"
-        )
     for level in view.levels:
         path = view.paths(level)
         if path and set(path) <= set(columns):
@@ -261,11 +277,9 @@ def _refined(side: Attribute, names: Sequence[str]) -> int:
     return depth
 
 
-def _truncated(side: Attribute, depth: int) -> tuple[Hierarchy, tuple[str, ...]]:
+def _leaves_at(side: Attribute, depth: int) -> tuple[Hierarchy, tuple[str, ...]]:
     """A hierarchy down to a level, as one of its own, and its columns."""
     if depth == len(side.columns):
         return side.hierarchy, side.columns
-    nodes = np.arange(side.size(depth), dtype=np.int64)
-    paths = pa.table(dict(zip(side.columns[:depth], side.path_arrays(depth, nodes), strict=True)))
-    hierarchy = Hierarchy.from_table(paths, side.columns[:depth])
+    hierarchy = truncated(side, depth)
     return hierarchy, hierarchy.columns

@@ -125,6 +125,22 @@ class Laws:
     parts: Parts
 
 
+def joined_strata(count: IntArray, least: int) -> IntArray:
+    """The stratum of each power of two: int64 (powers,), ascending from 0.
+
+    Args:
+        count: int64 (powers,), the cells of each.
+        least: how many cells a stratum has at least; with fewer it is joined to the next.
+    """
+    stratum, number, gathered = np.zeros(len(count), dtype=np.int64), 0, 0
+    for i, n in enumerate(count):
+        stratum[i] = number
+        gathered += int(n)
+        if gathered >= least and count[i + 1 :].sum() >= least:
+            number, gathered = number + 1, 0
+    return stratum
+
+
 def learned_laws(
     y: FloatArray, expected: FloatArray, deviations: FloatArray, parts: Parts = ALONE, least: int = LEAST_CELLS
 ) -> Laws | None:
@@ -144,20 +160,16 @@ def learned_laws(
     count = powers_of_two(expected, deviations, power)
     if count.sum() < least:
         return None
-    stratum, number, gathered = np.zeros(len(count), dtype=np.int64), 0, 0
-    for i, n in enumerate(count):
-        stratum[i] = number
-        gathered += int(n)
-        if gathered >= LEAST_CELLS and count[i + 1 :].sum() >= LEAST_CELLS:
-            number, gathered = number + 1, 0
-    total = np.bincount(stratum, count, minlength=number + 1)
+    stratum = joined_strata(count, LEAST_CELLS)
+    number = int(stratum[-1]) + 1
+    total = np.bincount(stratum, count, minlength=number)
     steps = np.ceil(total / SAMPLED).astype(np.int64)
     size = np.ceil(total / np.maximum(steps, 1)).astype(np.int64)
     begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
     of_sample = np.empty((3, int(begin[-1])))
     sample(y, expected, deviations, power, stratum, steps, begin, of_sample)
-    weights, careful = (np.empty((number + 1, len(parts.begin))) for _ in range(2))
-    for i in range(number + 1):
+    weights, careful = (np.empty((number, len(parts.begin))) for _ in range(2))
+    for i in range(number):
         own = of_sample[:, begin[i] : begin[i + 1]]
         weights[i] = law(own[0], own[1], own[2], parts, ROUNDS)
         careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])), parts)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tallytree.solvers.laws import joined_strata
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 
@@ -85,15 +86,11 @@ def cell_laws(cells: FloatArray) -> CellLaws:
     """
     power = _powers(cells)
     count = np.bincount(power, minlength=POWERS[1] - POWERS[0] + 1)
-    stratum, number, gathered = np.zeros(len(count), dtype=np.int64), 0, 0
-    for i, n in enumerate(count):
-        stratum[i] = number
-        gathered += int(n)
-        if gathered >= LEAST_CELLS and count[i + 1 :].sum() >= LEAST_CELLS:
-            number, gathered = number + 1, 0
-    weights, likelihood = np.empty((number + 1, len(GRID))), 0.0
+    stratum = joined_strata(count, LEAST_CELLS)
+    number = int(stratum[-1]) + 1
+    weights, likelihood = np.empty((number, len(GRID))), 0.0
     of_cell = stratum[power]
-    for i in range(number + 1):
+    for i in range(number):
         here = np.flatnonzero(of_cell == i)
         own = cells[:, here[:: max(1, math.ceil(len(here) / SAMPLED))]]
         weights[i], mean = _law(np.ascontiguousarray(own))
