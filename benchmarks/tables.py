@@ -34,6 +34,7 @@ from tallytree.accounting.conversions import rho_from_epsilon
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
+from tallytree.support.large_arrays import LargeArrays
 
 DELTA = Fraction(1, 10**8)
 TABLES = {"total": (0, 0), "age": (1, 0), "sex": (0, 1), "age x sex": (1, 1)}
@@ -126,7 +127,7 @@ def timed(action: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def ours(case: Case, measured: list[list[NoisyTable]]) -> list[Level]:
-    return up(fit(DETAIL, case.families, measured, threads=1).leaves, case.families)
+    return up(fit(DETAIL, case.families, measured, arrays=LargeArrays(threads=1)).leaves, case.families)
 
 
 def chain(case: Case, epsilon: float, seed: int) -> list[Level]:
@@ -294,7 +295,7 @@ def one_size(counties: int) -> None:
     measured = case.measure(variance_of(1.0, 4), 1)
     before = peak_gibibytes()
     begin = time.process_time()
-    _, wall = timed(lambda: fit(DETAIL, case.families, measured, threads=1))
+    _, wall = timed(lambda: fit(DETAIL, case.families, measured, arrays=LargeArrays(threads=1)))
     seconds = time.process_time() - begin
     print(
         f"| {counties:,} | 54 | {seconds:.2f} | {wall:.2f} | {1e6 * seconds / counties:.1f} | {before:.2f} | "

@@ -18,9 +18,11 @@ from tallytree.hierarchy import Levels
 from tallytree.kinds.measurements import Measurement
 from tallytree.release.files import TableWriter
 from tallytree.release.level_tables import ROWS_AT_ONCE, FileTable, LevelTable, NodeTable, in_slices
-from tallytree.release.released_tables import CELLS_AT_ONCE, MeasuredTable
+from tallytree.release.released_tables import CELLS_AT_ONCE, MeasuredTable, published_cells
 from tallytree.support.arrays import IntArray
+from tallytree.support.large_arrays import LargeArrays
 from tallytree.support.spill_folders import KeptFolder
+from tallytree.tables import FittedTables, TableLayout
 
 
 class _SliceWriter:
@@ -113,6 +115,32 @@ class TableFiles:
         waiting = self._waiting[depth]
         nodes = np.concatenate([np.empty(0, dtype=np.int64), *(each for each, _ in waiting)])
         return nodes, pa.concat_tables([self._empty, *(each for _, each in waiting)]).combine_chunks()
+
+
+def table_files(
+    layout: TableLayout,
+    fitted: FittedTables,
+    arrays: LargeArrays,
+    folder: KeptFolder,
+    metadata: Mapping[bytes, bytes] | None,
+) -> dict[str, LevelTable]:
+    """`published_tables`, written to files part by part.
+
+    Args:
+        layout: all tables.
+        fitted: what a mechanism made.
+        arrays: makes the sums of its cells.
+        folder: where the files are made, and with which they are removed.
+        metadata: of the schema of every file.
+    """
+    none = slice(0, 0)
+    _, empty = published_cells(layout, 0, fitted, np.zeros((layout.areas(0), layout.width(0)), dtype=np.int64), none)
+    with TableFiles(layout, empty, folder, metadata) as files:
+        for depth in range(len(layout.levels)):
+            counts = layout.summed(fitted.leaves, depth, arrays)
+            for areas in arrays.parts(np.full(*counts.shape)):
+                files.append(depth, *published_cells(layout, depth, fitted, counts, areas))
+        return files.done()
 
 
 class MeasurementFiles:

@@ -6,7 +6,7 @@ Measurements are kept as narrow integers, and widened where they are read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -79,23 +79,37 @@ def _listed_columns(errors: ListedErrors) -> dict[str, Any]:
 
 def published_tables(layout: TableLayout, fitted: FittedTables) -> dict[str, NodeTable]:
     """The released tables: all cells where these are not too many, else those that are not 0."""
-    return {name: _published_table(layout, depth, fitted) for depth, name in enumerate(layout.levels)}
+    found = {}
+    for depth, name in enumerate(layout.levels):
+        counts = layout.summed(fitted.leaves, depth)
+        found[name] = NodeTable(layout, depth, *published_cells(layout, depth, fitted, counts, slice(0, len(counts))))
+    return found
 
 
-def _published_table(layout: TableLayout, depth: int, fitted: FittedTables) -> NodeTable:
-    counts = layout.summed(fitted.leaves, depth)
-    name = layout.levels[depth]
+def published_cells(
+    layout: TableLayout, depth: int, fitted: FittedTables, counts: IntArray, areas: slice
+) -> tuple[IntArray, pa.Table]:
+    """The cells of some areas that a table lists, and its columns beside the paths.
+
+    Args:
+        layout: all tables.
+        depth: the table.
+        fitted: what a mechanism made.
+        counts: (areas, cells of an area), the table.
+        areas: some of them.
+    """
+    name, own = layout.levels[depth], counts[areas]
     known = {}
     if name in fitted.std_devs:  # a mechanism from outside may know no errors
-        known["std_dev"] = np.broadcast_to(fitted.std_devs[name], counts.shape).ravel()
+        known["std_dev"] = np.broadcast_to(fitted.std_devs[name][areas], own.shape)
     if name in fitted.typical_errors:
-        known[TYPICAL_ERROR] = fitted.typical_errors[name].ravel()
+        known[TYPICAL_ERROR] = np.round(fitted.typical_errors[name][areas], 4)
     if name in fitted.unbiased:
-        known[UNBIASED] = fitted.unbiased[name].ravel()
-    counts = counts.ravel()
-    cells = np.arange(len(counts), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(counts)
-    columns = {"count": counts[cells], **{column: values[cells] for column, values in known.items()}}
-    return NodeTable(layout, depth, cells, pa.table(columns))
+        known[UNBIASED] = fitted.unbiased[name][areas]
+    own = own.ravel()
+    listed = np.arange(len(own), dtype=np.int64) if layout.lists_zeros(depth) else np.flatnonzero(own)
+    columns = {"count": own[listed], **{column: values.ravel()[listed] for column, values in known.items()}}
+    return listed + areas.start * counts.shape[1], pa.table(columns)
 
 
 def size_tables(hierarchy: Hierarchy, levels: Sequence[ReleasedSizes]) -> dict[str, LevelTable]:
@@ -215,6 +229,13 @@ class MeasuredTable:
             at = max(begins[i] - begin, 0)
             wide[at : at + len(here)] = here
         return wide
+
+
+def cell_by_cell(measurement: Measurement) -> Measurement:
+    """A measurement of whole areas of a table as one of cells, which are the rows that are published."""
+    cells = len(measurement.values) // max(len(measurement.nodes), 1)
+    nodes = (measurement.nodes[:, None] * cells + np.arange(cells)).ravel()
+    return replace(measurement, nodes=nodes, offsets=np.arange(len(nodes) + 1, dtype=np.int64))
 
 
 def measurement_tables(

@@ -12,7 +12,7 @@ import numpy as np
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.budget import exact, shares
 from tallytree.engines import Engine
-from tallytree.kinds.foreign import is_foreign
+from tallytree.kinds.foreign import is_foreign, refuse_in_bands
 from tallytree.kinds.measurements import Statistic
 from tallytree.product import LeafKey, Product, leaf_keys
 from tallytree.run.arguments import TablesArguments
@@ -20,7 +20,7 @@ from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counted_records import listed_counts
 from tallytree.run.people import shares_beside
 from tallytree.run.plan_counts import check_person
-from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables
+from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables, bytes_at_once
 from tallytree.run.planning import account, chosen_engine, noise_plan, std_dev_alone, warn_beyond_machine
 from tallytree.run.prior import prior_name
 from tallytree.run.read_prior import prior_of_tables, truncated
@@ -41,8 +41,8 @@ LEAST_ALONE, MOST_ALONE = 1e-20, 1e20
 """Bounds of a standard deviation that shares are chosen by, so that its square is a number. What is drawn is less than
 1e10 (the plan refuses more), and less than 1e-3 is no noise."""
 
-CELL_BYTES = 64
-"""Of memory that a cell of a table takes, about: its true, its noisy and its released number, and its error."""
+AREA_BYTES, LEAST_MEMORY = 150, 10**9
+"""What a run with `memory` takes in any case: for each finest area, and for what is worked on at once, about."""
 
 
 def plan_tables(arguments: TablesArguments) -> PlannedTables:
@@ -67,9 +67,7 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         raise ValueError(
             f"prior: {mechanism!r} takes none; leave it out, or take tallytree.tables.LeastSquares() with its defaults"
         )
-    require_fits(
-        asked.memory, _bytes_at_once(layout), "all cells of tables are worked on at once; give more, or coarser tables"
-    )
+    _check_memory(mechanism, layout, asked)
     statistics = {name: statistic_of(layout, depth, asked) for depth, name in enumerate(layout.levels) if name in share}
     plan = noise_plan(
         asked,
@@ -100,14 +98,33 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
         prior=prior,
     )
     largest = max(layout.levels, key=lambda name: layout.size(layout.levels.index(name)))
-    warn_beyond_machine(planned.expected_bytes, f"the table {largest!r} takes most of it; give coarser tables")
+    if asked.memory is None:
+        remedy = f"the table {largest!r} takes most of it; give memory (--memory), or coarser tables"
+        warn_beyond_machine(planned.expected_bytes, remedy)
     return sealed(planned, given)
 
 
-def _bytes_at_once(layout: TableLayout) -> int:
-    """What a release of tables takes in memory, about."""
-    detail = layout.areas_per_level[-1] * layout.detail.cells
-    return CELL_BYTES * (detail + sum(layout.size(depth) for depth in range(len(layout.levels))))
+def _check_memory(mechanism: TablesMechanism, layout: TableLayout, arguments: TablesArguments) -> None:
+    """Refuse a run with `memory` that could not keep to it, from public facts.
+
+    Raises:
+        ValueError: the mechanism is from outside; or what is asked for is in memory.
+    """
+    if arguments.memory is None:
+        return
+    refuse_in_bands(mechanism)
+    if arguments.noise == "opendp":
+        raise ValueError(
+            'memory: with noise="opendp" every cell that was drawn is kept in memory; leave memory out, or use '
+            'noise="keyed"'
+        )
+    for name in ("keep_detail", "prior", "revises"):
+        if getattr(arguments, name, None):
+            raise ValueError(f"memory: tables with {name} are worked on in memory; leave one of the two out")
+    least = AREA_BYTES * layout.areas_per_level[-1] + LEAST_MEMORY
+    require_fits(
+        arguments.memory, min(bytes_at_once(layout), least), "what is worked on at once takes it; give more memory"
+    )
 
 
 def _checked(product: object) -> Product:

@@ -18,7 +18,8 @@ from tallytree.private import CountRecords, Measurer, NoiseSource, TrueTables
 from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.detail import detail_facts, detail_table
-from tallytree.release.released_tables import published_tables
+from tallytree.release.level_files import MeasurementFiles, table_files
+from tallytree.release.released_tables import cell_by_cell, published_tables
 from tallytree.release.statement import TOTAL_IS_PUBLIC, TOTALS_ARE_PUBLIC, privacy_statement
 from tallytree.run import rehearsal
 from tallytree.run.arguments import TablesArguments
@@ -32,9 +33,9 @@ from tallytree.run.people import (
     with_contributions,
 )
 from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
-from tallytree.run.workspace import Workspace
+from tallytree.run.workspace import Workspace, not_taken
 from tallytree.support.machine import described_bytes
-from tallytree.tables import LeastSquares, PublicTotals, TableLayout, TablesMechanism
+from tallytree.tables import FittedTables, LeastSquares, PublicTotals, TableLayout, TablesMechanism
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,16 @@ _LEARNS = (
     "Numbers are moved towards what is usual: each cell learns from all areas how far cells lie from what is expected "
     "of them. A place that is unlike all others comes out as more usual than it is."
 )
+
+
+CELL_BYTES = 64
+"""Of memory that a cell of a table takes, about: its true, its noisy and its released number, and its error."""
+
+
+def bytes_at_once(layout: TableLayout) -> int:
+    """What a release of tables takes in memory where all is there at once, about."""
+    detail = layout.areas_per_level[-1] * layout.detail.cells
+    return CELL_BYTES * (detail + sum(layout.size(depth) for depth in range(len(layout.levels))))
 
 
 def learning_notes(mechanism: TablesMechanism) -> list[str]:
@@ -204,11 +215,12 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """See `Planned.tabulate`."""
         people = people or self.counted_people
         impossible = self.layout.product.impossible
+        arrays = None if work is None else work.arrays(bytes_at_once(self.layout))
         cells = counted_records(self.engine, self.arguments, self.keys, "records", people, impossible)
         if int(cells.counts.sum()) > MAX_RECORDS_OF_TABLES:
             raise ValueError("records: counts of tables add up to more than 2^50; use a coarser unit")
         counted = true_contributions(cells, self.layout, people)
-        return TrueTables(self.layout, cells, self.statistics, counted, self.totals)
+        return TrueTables(self.layout, cells, self.statistics, counted, self.totals, arrays)
 
     def fit(
         self,
@@ -219,9 +231,50 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         people: PublishedContributions,
     ) -> Reconciled:
         """See `Planned.fit`."""
+        if work is not None:
+            return self._fit_in_files(true, source, on_measure, work, people)
         measurer = Measurer(true, self.plan, source, on_measure)
+        made, about = self._made(true, measurer, self.prior_arguments)
+        detail = detail_table(self.layout, made.leaves) if self.arguments.keep_detail else None
+        if detail is not None:  # no part of the plan: with a secret the same run can be repeated with it
+            about["detail"] = detail_facts(self.layout, detail)
+        taken = tuple(map(self._without_impossible, measurer.taken))
+        tables = published_tables(self.layout, made)
+        return Reconciled(tables, taken, about, people.facts, people.table, detail=detail)
+
+    def _fit_in_files(
+        self,
+        true: TrueTables,
+        source: NoiseSource,
+        on_measure: Callable[[str], None],
+        work: Workspace,
+        people: PublishedContributions,
+    ) -> Reconciled:
+        """`fit` of a run with `memory`: what is released is written part by part."""
+        arrays = work.arrays(bytes_at_once(self.layout))
+        with MeasurementFiles(self.layout, "value", work.published) as measured:
+
+            def take(measurement: Measurement) -> None:
+                measured.take(cell_by_cell(self._without_impossible(measurement)))
+
+            keep = take if self.arguments.keep_measurements else not_taken
+            measurer = Measurer(true, self.plan, source, on_measure, keep)
+            made, about = self._made(true, measurer, {"arrays": arrays})
+            tables = table_files(self.layout, made, arrays, work.published, self.said_of_tables(people.facts))
+            return Reconciled(tables, (), about, people.facts, people.table, measured=measured.done())
+
+    def _made(
+        self, true: TrueTables, measurer: Measurer, options: Mapping[str, Any]
+    ) -> tuple[FittedTables, dict[str, Any]]:
+        """What the mechanism makes of its measurements, and what the statement says of that.
+
+        Args:
+            true: the true tables.
+            measurer: measures them.
+            options: what `LeastSquares.reconcile` takes besides.
+        """
         totals = self.exact_totals(true.total if self.arguments.total_is_public else None)
-        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer, **self.prior_arguments)
+        made = tables_by(self.mechanism, self.layout, self.statistics, totals, measurer, **options)
         told: Mapping[str, Any] = {}
         if is_foreign(self.mechanism):
             told = about_foreign_tables(self.layout, made, totals)
@@ -229,15 +282,9 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         unmet = {name: round(miss, 2) for name, miss in made.misses.items() if miss > UNMET}
         if unmet:
             logger.warning("tables that contradict others, within their noise or as integers: %s", ", ".join(unmet))
-        negative = int((made.leaves < 0).sum())
+        negative = int((made.leaves < 0).sum()) if is_foreign(self.mechanism) else 0
         about = {"constraint_violations": 0, "negative_numbers": negative, "unmet": unmet, **told}
-        about["rounding"] = made.rounding
-        detail = detail_table(self.layout, made.leaves) if self.arguments.keep_detail else None
-        if detail is not None:  # no part of the plan: with a secret the same run can be repeated with it
-            about["detail"] = detail_facts(self.layout, detail)
-        taken = tuple(map(self._without_impossible, measurer.taken))
-        tables = published_tables(self.layout, made)
-        return Reconciled(tables, taken, about, people.facts, people.table, detail=detail)
+        return made, about | {"rounding": made.rounding}
 
     def _without_impossible(self, measurement: Measurement) -> Measurement:
         """A measurement of whole areas with 0 in the cells that are impossible: the noise drawn there is not used."""

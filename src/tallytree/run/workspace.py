@@ -12,6 +12,7 @@ from typing import Any
 from tallytree.engines import Engine, Local
 from tallytree.kinds.measurements import Measurement
 from tallytree.private import BandPlace, HasBandPlace, OneByOne
+from tallytree.support.large_arrays import AT_ONCE, LargeArrays
 from tallytree.support.machine import enough_memory, memory_bytes
 from tallytree.support.spill_folders import KeptFolder, spill_folder
 from tallytree.trees.bands import ForcedCut
@@ -62,6 +63,12 @@ class Workspace:
         if self.forced is not None and self.forced.rows is not None:
             return self.forced.rows
         return min(max(self.band_bytes // ROW_BYTES, 2**14), 2**22)
+
+    def arrays(self, needed: int) -> LargeArrays:
+        """Makes the arrays of work on all cells at once: in files where it needs more bytes than the run may take."""
+        if self.forced is not None:
+            return LargeArrays(folder=self.private, least=0, at_once=self.forced.rows or AT_ONCE)
+        return LargeArrays(folder=self.private if needed > self.memory else None)
 
     @property
     def band_bytes(self) -> int:

@@ -21,12 +21,13 @@ from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded
 from tallytree.product import Attribute, Product, crossed_paths
 from tallytree.solvers.tables.marginals import Detail, Marginal
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.large_arrays import LargeArrays
 from tallytree.support.validate import safe_text
 from tallytree.trees.impossible import MAX_COMBINATIONS
 
 MAX_DETAIL = 2**16
 """The most combinations of the attributes' values."""
-MAX_CELLS = 2**30
+MAX_CELLS = 2**33
 """The most detail cells of all areas together: every one is estimated."""
 MAX_LISTED = 2**24
 """A table of more cells is published without its zeros."""
@@ -416,12 +417,24 @@ class TableLayout:
         names = self.path_columns(depth)
         return pa.table(dict(zip(names, columns, strict=True))) if names else pa.table({})
 
-    def summed(self, leaves: IntArray, depth: int) -> IntArray:
-        """A table of the detail cells of the finest areas, (areas, cells): (areas, cells of the table in an area)."""
-        counts = self.detail.summed(leaves, self.marginal(depth))
-        for offsets in reversed(self.families[self.area_level(depth) :]):
-            counts = np.add.reduceat(counts, offsets[:-1], axis=0, dtype=np.int64)
-        return np.asarray(counts, dtype=np.int64)
+    def summed(self, leaves: IntArray, depth: int, arrays: LargeArrays | None = None) -> IntArray:
+        """A table of the detail cells of the finest areas, (areas, cells): (areas, cells of the table in an area).
+
+        Args:
+            leaves: the detail cells, integers.
+            depth: the table.
+            arrays: makes it; None has it in memory.
+        """
+        arrays, first = arrays or LargeArrays(), np.arange(self.areas(depth), dtype=np.int64)
+        for offsets in self.families[self.area_level(depth) :]:
+            first = offsets[first]
+        area = np.repeat(np.arange(len(first)), np.diff(first, append=len(leaves)))
+        found: IntArray = arrays.zeros((len(first), self.width(depth)), np.int64)
+        for part in arrays.parts(np.full(*leaves.shape)):
+            begins = np.flatnonzero(np.diff(area[part], prepend=-1))
+            counts = self.detail.summed(leaves[part], self.marginal(depth))
+            found[area[part][begins]] += np.add.reduceat(counts, begins, axis=0, dtype=np.int64)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,11 @@ from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.variance import Table
 from tallytree.support import stages
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.large_arrays import LargeArrays
 from tallytree.support.validate import choice
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
-
-CELLS_AT_ONCE = 2**22
-"""Measured at once; the noise of a cell does not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +63,15 @@ class LeastSquares(TablesMechanism):
         prior: Mapping[Table, FloatArray] | None = None,
         prior_errors: Mapping[Table, float] | None = None,
         revised: bool = False,
+        arrays: LargeArrays | None = None,
     ) -> FittedTables:
-        """See `TablesMechanism.reconcile`, and of the arguments about a prior `solvers.tables.fit`."""
+        """See `TablesMechanism.reconcile`, and of the other arguments `solvers.tables.fit`."""
+        arrays = arrays or LargeArrays()
         taken: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
             if name in measured:
-                values, variances[name] = _measured(layout, depth, measured[name], measurer)
+                values, variances[name] = _measured(layout, depth, measured[name], measurer, arrays)
                 taken[layout.area_level(depth)].append(NoisyTable(layout.marginal(depth), values, variances[name]))
         exact = None if totals is None else (totals.area_level, totals.totals)
         places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
@@ -87,6 +87,7 @@ class LeastSquares(TablesMechanism):
             prior=prior,
             prior_errors=prior_errors,
             revised=revised,
+            arrays=arrays,
             progress=stages.step,
         )
         std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)
@@ -97,27 +98,43 @@ class LeastSquares(TablesMechanism):
         for depth, name in enumerate(layout.levels):
             zero = layout.impossible_cells(depth)
             if zero is not None:
-                std_devs[name] = np.where(zero, 0.0, std_devs[name])
-                unbiased[name][:, zero] = 0.0
+                std_devs[name] = _with_zeros(arrays, std_devs[name], zero)
+                unbiased[name] = _with_zeros(arrays, unbiased[name], zero)
         misses = {name: fitted.misses[at] for name, at in of.items()}
-        typical = {name: np.round(fitted.typical_errors[at], 4) for name, at in of.items()}
+        typical = {name: fitted.typical_errors[at] for name, at in of.items()}
         return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding, typical)
 
 
-def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:
+def _with_zeros(arrays: LargeArrays, rows: FloatArray, zero: BoolArray) -> FloatArray:
+    """Rows with 0 in some cells; rows of one number have it in all others."""
+    found = arrays.empty((len(rows), len(zero)))
+    for part in arrays.parts(np.full(*found.shape)):
+        found[part] = np.where(zero, 0.0, rows[part])
+    return found
+
+
+def _measured(
+    layout: Layout, depth: int, statistic: Statistic, measurer: Measures, arrays: LargeArrays
+) -> tuple[IntArray, float]:
     """The noisy values of a table, integers (areas, cells of an area), and the variance of their noise."""
     areas, width = layout.areas(depth), layout.width(depth)
-    step = max(1, CELLS_AT_ONCE // width)
-    parts, variance = [], 0.0
-    for start in range(0, areas, step):
-        nodes = np.arange(start, min(start + step, areas), dtype=np.int64)
-        measurement = measurer.measure(layout.levels[depth], nodes, statistic)
-        variance = max(measurement.noise.variance, MIN_VARIANCE)
-        values = measurement.values
-        fits = len(values) == 0 or max(abs(int(values.min())), abs(int(values.max()))) < 2**31
-        parts.append(values.astype(np.int32) if fits else values)
-    found = np.concatenate(parts).reshape(areas, width)
+    found, variance = arrays.empty((areas, width), np.int32), 0.0
     zero = layout.impossible_cells(depth)
-    if zero is not None:
-        found[:, zero] = 0
+    for part in arrays.parts(np.full(areas, width)):
+        measurement = measurer.measure(layout.levels[depth], np.arange(part.start, part.stop), statistic)
+        variance = max(measurement.noise.variance, MIN_VARIANCE)
+        values = measurement.values.reshape(-1, width)
+        if found.dtype == np.int32 and max(abs(int(values.min())), abs(int(values.max()))) >= 2**31:
+            found = _widened(arrays, found)
+        found[part] = values
+        if zero is not None:
+            found[part, zero] = 0
     return cast(IntArray, found), variance
+
+
+def _widened(arrays: LargeArrays, values: IntArray) -> IntArray:
+    """The same integers as int64."""
+    found: IntArray = arrays.empty(values.shape, np.int64)
+    for part in arrays.parts(np.full(*values.shape)):
+        found[part] = values[part]
+    return found

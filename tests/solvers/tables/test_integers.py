@@ -11,6 +11,7 @@ from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.integers import Rounding, rounding_orders, unmet_levels
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail, Lattice
+from tallytree.support.large_arrays import LargeArrays
 
 RNG = np.random.default_rng
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 0, 1]), np.arange(4))
@@ -27,7 +28,7 @@ def rounding(detail, families, known, real, totals=()):
         levels.insert(0, np.add.reduceat(levels[0], family[:-1], axis=0))
     own = [detail.summed(x, lattice.finest) for x, lattice in zip(levels, lattices, strict=True)]
     deviations = [np.ones(len(lattice.known)) for lattice in lattices]
-    return Rounding(detail, families, lattices, deviations, own, totals, 1, lambda stage: None)
+    return Rounding(detail, families, lattices, deviations, own, totals, LargeArrays(threads=1), lambda stage: None)
 
 
 def free(detail):
@@ -120,7 +121,7 @@ def test_tables_without_noise_are_published_as_they_were_counted(seed, known, pu
         for level, of_level in zip(cells, marginals, strict=True)
     ]
     totals = (2, cells[2].sum(axis=1)) if public else None
-    found = fit(detail, families, measured, totals=totals, threads=1)
+    found = fit(detail, families, measured, totals=totals, arrays=LargeArrays(threads=1))
     assert found.rounding == {}
     assert max(found.misses.values()) < 1e-9
     leaves = found.leaves
@@ -139,7 +140,7 @@ def test_impossible_cells_stay_empty_where_a_table_shows_them_and_where_none_doe
         assert len(rounding_orders([Lattice.below(detail, [AB, C])], zero)[0]) == (3 if shown else 1)
         truth = RNG(2).poisson(4.0, (1, detail.cells)) * ~zero
         measured = [[NoisyTable(t, detail.summed(truth, t), 1e-9) for t in (AB, C)]]
-        leaves = fit(detail, [], measured, impossible=zero, threads=1).leaves
+        leaves = fit(detail, [], measured, impossible=zero, arrays=LargeArrays(threads=1)).leaves
         assert (leaves[:, zero] == 0).all()
 
 

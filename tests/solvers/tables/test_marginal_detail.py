@@ -7,6 +7,7 @@ import pytest
 
 from tallytree.solvers.tables.marginals import Detail, Lattice
 from tallytree.solvers.tables.raking import MET, SLACK, rake_tree
+from tallytree.support.large_arrays import LargeArrays
 
 RNG = np.random.default_rng
 DETAIL = Detail.flat([4, 3, 2])
@@ -35,7 +36,9 @@ def raked(lattices, targets, zero=None, slack=None):
     none = np.zeros(DETAIL.cells, dtype=bool)
     deviations = [np.ones(len(lattice.known)) for lattice in lattices]
     slack = [np.zeros_like(each) for each in deviations] if slack is None else slack
-    return rake_tree(lattices, FAMILIES, targets, deviations, slack, none if zero is None else zero, 1)
+    return rake_tree(
+        lattices, FAMILIES, targets, deviations, slack, none if zero is None else zero, LargeArrays(threads=1)
+    )
 
 
 def missed(lattices, targets, detail, deviations=None):
@@ -123,7 +126,9 @@ def test_an_inaccurate_table_without_a_common_solution_yields_to_the_accurate_on
     inaccurate = np.array([marginal == (1, 1, 0) for marginal in lattice.known])
     deviations = [np.where(inaccurate, 300.0, 1.0), *(np.ones(len(each.known)) for each in lattices[1:])]
     slack = [np.zeros_like(each) for each in deviations]
-    found = rake_tree(lattices, FAMILIES, targets, deviations, slack, np.zeros(DETAIL.cells, dtype=bool), 1)
+    found = rake_tree(
+        lattices, FAMILIES, targets, deviations, slack, np.zeros(DETAIL.cells, dtype=bool), LargeArrays(threads=1)
+    )
     assert max(miss.max() for miss in missed(lattices, targets, found, deviations)) < SLACK + MET
 
 

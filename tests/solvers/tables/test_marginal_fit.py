@@ -5,13 +5,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.tables import decided, integers
-from tallytree.solvers.tables import fit as marginal_fit
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
+from tallytree.support.large_arrays import LargeArrays
 
 RNG = np.random.default_rng
+ONE_THREAD = LargeArrays(threads=1)
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 0, 1]), np.arange(4))
 BANDED = Detail((BANDS, *Detail.flat([2]).groups))
 
@@ -75,7 +75,7 @@ def published(detail, families, measured):
             for t in wanted[level]
             if any(all(map(int.__le__, t, each.marginal)) for below in measured[level:] for each in below)
         }
-    return fit(detail, families, measured, wanted=wanted, threads=1)
+    return fit(detail, families, measured, wanted=wanted, arrays=ONE_THREAD)
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_values_are_integers_of_all_areas_and_totals_are_kept(seed, people, keep
     measured = measure(rng, detail, cells, families, 100.0, keep)
     depth = int(rng.integers(0, len(families) + 1))
     for totals in (None, (depth, up(cells, families)[depth].sum(axis=1))):
-        found = fit(detail, families, measured, totals=totals, threads=1).leaves
+        found = fit(detail, families, measured, totals=totals, arrays=ONE_THREAD).leaves
         assert found.dtype == np.int32
         assert found.shape == cells.shape
         assert (found >= 0).all()
@@ -132,15 +132,13 @@ def random_case(seed, leaves_mean=20.0, most=8):
 
 
 @pytest.mark.slow
-def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch):
+def test_the_result_does_not_depend_on_threads_or_chunks_or_on_where_arrays_are(tmp_path):
     detail, families, cells, measured = random_case(1)
     totals = (2, up(cells, families)[2].sum(axis=1))
     for kept in (None, totals):
-        one = fit(detail, families, measured, totals=kept, threads=1).leaves
-        for module in (marginal_fit, decided, integers):
-            monkeypatch.setattr(module, "CELLS_AT_ONCE", 60)
-        np.testing.assert_array_equal(fit(detail, families, measured, totals=kept, threads=3).leaves, one)
-        monkeypatch.undo()
+        one = fit(detail, families, measured, totals=kept, arrays=ONE_THREAD).leaves
+        in_files = LargeArrays(threads=3, folder=tmp_path, least=0, at_once=60)
+        np.testing.assert_array_equal(fit(detail, families, measured, totals=kept, arrays=in_files).leaves, one)
 
 
 def test_what_is_given_stays_as_it_is():

@@ -21,9 +21,8 @@ from tallytree.private.tabulate.leaf_statistics import (
     digest_with,
 )
 from tallytree.support.arrays import IntArray
+from tallytree.support.large_arrays import LargeArrays
 from tallytree.tables import PublicTotals, TableLayout
-
-ROWS_AT_ONCE = 2**22
 
 
 class TrueTables(DenseStatistics):
@@ -36,6 +35,7 @@ class TrueTables(DenseStatistics):
         contributions: people by their number of records, where they are measured too: part of the digest, and measured
             by a measurer of their own.
         totals: what is published exactly: part of the digest, since it decides the release.
+        arrays: makes the tables; None has them in memory.
 
     Raises:
         ValueError: a table is planned as a statistic with less noise than its cells need.
@@ -48,14 +48,16 @@ class TrueTables(DenseStatistics):
         statistics: Mapping[str, Statistic],
         contributions: TrueContributions | None = None,
         totals: PublicTotals | None = None,
+        arrays: LargeArrays | None = None,
     ) -> None:
+        arrays = arrays or LargeArrays()
         self.contributions = contributions
         self.total = int(leaves.counts.sum())
         depths = {name: depth for depth, name in enumerate(layout.levels)}
         for name, statistic in statistics.items():
             _check_fits(layout, depths[name], statistic)
-        detail = _detail(layout, leaves)
-        summed = {name: np.ascontiguousarray(layout.summed(detail, depths[name])) for name in statistics}
+        detail = _detail(layout, leaves, arrays)
+        summed = {name: layout.summed(detail, depths[name], arrays) for name in statistics}
         super().__init__({name: (statistic, summed[name]) for name, statistic in statistics.items()})
         self._digest = array_digest([*leaves.parts, leaves.counts, *(() if totals is None else (totals.totals,))])
 
@@ -75,12 +77,11 @@ def _check_fits(layout: TableLayout, depth: int, statistic: Statistic) -> None:
         raise ValueError(f"statistic: {statistic!r} does not hold of the table {layout.levels[depth]!r}")
 
 
-def _detail(layout: TableLayout, leaves: LeafCounts) -> IntArray:
+def _detail(layout: TableLayout, leaves: LeafCounts, arrays: LargeArrays) -> IntArray:
     """The records of every detail cell of the finest areas: int64 (areas, cells)."""
     areas, cells = layout.areas_per_level[-1], layout.detail.cells
-    detail = np.zeros(areas * cells, dtype=np.int64)
-    for start in range(0, len(leaves.counts), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    detail: IntArray = arrays.zeros((areas * cells,), np.int64)
+    for rows in arrays.parts(np.ones(len(leaves.counts), dtype=np.int64)):
         np.add.at(detail, layout.detail_cells([part[rows] for part in leaves.parts]), leaves.counts[rows])
     return detail.reshape(areas, cells)
 

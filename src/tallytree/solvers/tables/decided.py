@@ -14,7 +14,6 @@ import numpy as np
 
 from tallytree.solvers.laws import ALONE, MOST_MOVED, learned_laws, posteriors
 from tallytree.solvers.tables.coarse import CoarseSums, nonnegative_families, wanted_sums
-from tallytree.solvers.tables.integers import CELLS_AT_ONCE
 from tallytree.solvers.tables.linear import Level, downward, tables
 from tallytree.solvers.tables.marginals import Lattice, Marginal
 from tallytree.solvers.tables.pooling import (
@@ -27,8 +26,8 @@ from tallytree.solvers.tables.pooling import (
 )
 from tallytree.solvers.tables.prior import expected_by_prior, prior_rows, with_prior
 from tallytree.solvers.tables.variance import Table
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
-from tallytree.support.machine import side_by_side
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.large_arrays import LargeArrays
 
 LEAST_AREAS = 8
 """A level with fewer areas is not pooled."""
@@ -73,7 +72,7 @@ def decided_tables(
     prior_errors: Mapping[Table, float] | None = None,
     revised: bool = False,
     pooled: bool,
-    threads: int | None,
+    arrays: LargeArrays,
     progress: Callable[[str], None],
 ) -> list[Decided]:
     """The tables of every level, root first.
@@ -92,7 +91,7 @@ def decided_tables(
         prior_errors: see `fit`.
         revised: see `fit`.
         pooled: whether cells learn from each other.
-        threads: how many.
+        arrays: makes what is decided.
         progress: is told what is done.
     """
     priors = prior_rows([level.lattice for level in levels], families, prior or {})
@@ -121,16 +120,14 @@ def decided_tables(
             level.lattice.holds_all(zero),
             exact[depth] if depth < len(exact) else None,
             bases[depth],
-            threads,
+            arrays,
             priors[depth],
             np.array([(prior_errors or {}).get((depth, marginal), 0.0) for marginal in level.lattice.known]),
             revised,
             depth == 0,
         )
         components = areas.estimated(components)
-        estimates |= {
-            (depth, marginal): areas.tables[:, level.lattice.places[marginal]].copy() for marginal in wanted[depth]
-        }
+        estimates |= {(depth, marginal): areas.copied(areas.tables, marginal) for marginal in wanted[depth]}
         decided.append(areas.decided(pooled))
         if depth:
             progress(f"decided the tables of level {depth}: {len(areas.tables):,} areas")
@@ -152,7 +149,7 @@ class _Areas:
         zero: (P,) the cells that are 0.
         totals: the children's exact totals; None where they are not known.
         base: (children,) the number of finest areas of each.
-        threads: how many.
+        arrays: makes the tables.
         prior: (children, P) the cells of a prior, not a number where it has none; None where it has no cell.
         prior_errors: (K,) of a cell of each table of the prior, root mean squares; 0 where that is not known.
         revised: whether the prior is of the same records, but for corrections.
@@ -172,7 +169,7 @@ class _Areas:
     zero: BoolArray
     totals: IntArray | None
     base: FloatArray
-    threads: int | None
+    arrays: LargeArrays
     prior: FloatArray | None
     prior_errors: FloatArray
     revised: bool
@@ -183,14 +180,26 @@ class _Areas:
 
     def __post_init__(self) -> None:
         for name in ("tables", "own", "errors"):
-            object.__setattr__(self, name, np.zeros((int(self.family[-1]), int(self.below.lattice.rows.begin[-1]))))
+            shape = int(self.family[-1]), int(self.below.lattice.rows.begin[-1])
+            object.__setattr__(self, name, self.arrays.zeros(shape))
+
+    def copied(self, of: FloatArray, marginal: Marginal) -> FloatArray:
+        """One table of all children, (children, cells), of rows of all tables."""
+        place = self.below.lattice.places[marginal]
+        found = self.arrays.empty((len(of), place.stop - place.start))
+
+        def work(part: slice) -> None:
+            found[part] = of[part, place]
+
+        self.arrays.each(work, np.full(len(of), found.shape[1]))
+        return found
 
     def estimated(self, above: FloatArray) -> FloatArray:
         """The children's estimates, as components, from those of the areas above; the tables begin with them."""
         if self.rooted:
             self.tables[:] = tables(self.below.lattice, above)
             return above
-        components = np.empty_like(self.tables)
+        components = self.arrays.empty(self.tables.shape)
 
         def work(part: slice) -> None:
             _, children = self._own(part)
@@ -206,28 +215,32 @@ class _Areas:
         """All tables, the coarsest first."""
         _, cells = self.above.embedded(self.below.lattice)
         above = Decided(
-            *(
-                np.ascontiguousarray(each[:, cells])
-                for each in (self.parents.tables, self.parents.own, self.parents.errors)
-            )
+            *(self._of_parents(each, cells) for each in (self.parents.tables, self.parents.own, self.parents.errors))
         )
         lattice = self.below.lattice
         free = wanted_sums(lattice, self.std_devs, free=True)
         coarser, own = coarser_tables(lattice), own_variances(lattice, self.std_devs)
         spread = own_parts(lattice, self.below.inverse(slice(0, len(self.tables))))
         for k in range(len(self.below.lattice.known)):
-            place = self.below.lattice.places[self.below.lattice.known[k]]
             if k == 0 and self.totals is not None:
                 continue
             learns = pooled and (len(self.tables) >= LEAST_AREAS or self.prior is not None)
             if not (learns and self._pooled(k, above, free, coarser, spread[:, k])):
-                self._alone(k, above)
-                self.own[:, place] = own[k] * ~self.zero[place]
-                self.errors[:, place] = self.std_devs[k] ** 2 * ~self.zero[place]
+                self._alone(k, above, own[k])
         return Decided(self.tables, self.own, self.errors)
 
-    def _alone(self, k: int, above: Decided) -> None:
-        """Decide a table from its estimate."""
+    def _of_parents(self, rows: FloatArray, cells: IntArray) -> FloatArray:
+        """Rows of the areas above, in the children's cells."""
+        found = self.arrays.empty((len(rows), len(cells)))
+
+        def work(part: slice) -> None:
+            found[part] = rows[part][:, cells]
+
+        self.arrays.each(work, np.full(len(rows), len(cells)))
+        return found
+
+    def _alone(self, k: int, above: Decided, own: float) -> None:
+        """Decide a table from its estimate, whose own part has this variance."""
         place = self.below.lattice.places[self.below.lattice.known[k]]
 
         def work(part: slice) -> None:
@@ -239,6 +252,8 @@ class _Areas:
             )
             found = self.tables[children]
             self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part], self.sums)
+            self.own[children, place] = own * ~self.zero[place]
+            self.errors[children, place] = self.std_devs[k] ** 2 * ~self.zero[place]
 
         self._each(work, place.stop - place.start)
 
@@ -250,7 +265,7 @@ class _Areas:
         spread = np.broadcast_to(spread, areas)
         share = spread / np.repeat(np.add.reduceat(spread, self.family[:-1]), counts) * (not self.rooted)
         deviations = np.sqrt(spread * (1 - share))
-        y, expected = np.empty((areas, width)), np.empty((areas, width))
+        y, expected = self.arrays.empty((areas, width)), self.arrays.empty((areas, width))
 
         def moved(part: slice) -> None:
             family, own = self._own(part)
@@ -291,15 +306,16 @@ class _Areas:
                 above.own[part], self.own[own], self.errors[own],
             )  # fmt: skip
 
+            for each in (self.own, self.errors):
+                each[own, place] *= ~self.zero[place]
+            for pair in range(int(sums.begin[k]), int(sums.begin[k + 1])):
+                if not np.isfinite(sums.slack[pair]):  # what was free is the sum of this table
+                    freed, cells = lattice.known[sums.table[pair]], lattice.known[k]
+                    for each in (self.tables, self.errors):
+                        each[own, lattice.places[freed]] = lattice.whole.summed(each[own, place], freed, within=cells)
+                    self.own[own, lattice.places[freed]] = 0.0
+
         self._each(work, width)
-        for each in (self.own, self.errors):
-            each[:, place] *= ~self.zero[place]
-        for pair in range(int(sums.begin[k]), int(sums.begin[k + 1])):
-            if not np.isfinite(sums.slack[pair]):  # what was free is the sum of this table
-                freed, cells = lattice.known[sums.table[pair]], lattice.known[k]
-                for each in (self.tables, self.errors):
-                    each[:, lattice.places[freed]] = lattice.whole.summed(each[:, place], freed, within=cells)
-                self.own[:, lattice.places[freed]] = 0.0
         return True
 
     def _by_prior(self, k: int, above: Decided, expected: FloatArray) -> FloatArray | None:
@@ -379,5 +395,4 @@ class _Areas:
 
     def _each(self, work: Callable[[slice], None], width: int) -> None:
         """Do the work for all areas above, some at a time."""
-        for _ in side_by_side(work, chunks(np.diff(self.family) * width, CELLS_AT_ONCE), threads=self.threads):
-            pass
+        self.arrays.each(work, np.diff(self.family) * width)

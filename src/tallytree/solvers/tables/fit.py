@@ -16,19 +16,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
 from tallytree.solvers.laws import expected_errors
 from tallytree.solvers.tables.coarse import wanted_sums
-from tallytree.solvers.tables.decided import decided_tables
-from tallytree.solvers.tables.integers import CELLS_AT_ONCE, Rounding
+from tallytree.solvers.tables.decided import Decided, decided_tables
+from tallytree.solvers.tables.integers import Rounding
 from tallytree.solvers.tables.linear import NoisyTable, upward
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
 from tallytree.solvers.tables.raking import rake_tree
 from tallytree.solvers.tables.variance import Table, expected_std_devs
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, chunks
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray
+from tallytree.support.large_arrays import LargeArrays
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +84,7 @@ def fit(
     prior: Mapping[Table, FloatArray] | None = None,
     prior_errors: Mapping[Table, float] | None = None,
     revised: bool = False,
-    threads: int | None = None,
+    arrays: LargeArrays | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TableFit:
     """Estimate the detail cells of all leaf areas.
@@ -100,7 +102,7 @@ def fit(
             elsewhere, of about the same; areas that it does not have are not numbers. It has a part only if pooled.
         prior_errors: of a cell of these tables, where that is known: root mean squares.
         revised: whether the prior is of the same records, but for corrections: then tables of a few cells take it too.
-        threads: how many; None takes one per processor. The result does not depend on it.
+        arrays: makes all large arrays; None has them in memory. The result does not depend on it.
         progress: is told what begins.
 
     Returns:
@@ -111,7 +113,8 @@ def fit(
         ValueError: for levels that do not fit together, values or totals that are too large to add up, or a variance
             outside 1e-50 … 1e50.
     """
-    exact = _check(detail, families, measured, totals)
+    arrays = arrays or LargeArrays()
+    exact = _check(detail, families, measured, totals, arrays)
     zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
     problem = _Problem(
         detail,
@@ -123,7 +126,7 @@ def fit(
         prior,
         prior_errors,
         revised,
-        threads,
+        arrays,
         progress or (lambda stage: None),
     )
     return problem.solved([tuple(each) for each in wanted or [()] * len(measured)])
@@ -134,6 +137,7 @@ def _check(
     families: Sequence[IntArray],
     measured: Sequence[Sequence[NoisyTable]],
     totals: tuple[int, IntArray] | None,
+    arrays: LargeArrays,
 ) -> list[IntArray]:
     """The exact totals of every level from the root to the one that they are given for."""
     if len(measured) != len(families) + 1:
@@ -156,7 +160,7 @@ def _check(
                 raise ValueError(f"{name}: values of type {each.values.dtype} must be integers")
             if not VARIANCES[0] <= each.variance <= VARIANCES[1]:
                 raise ValueError(f"{name}: variance={each.variance} must be a number from 1e-50 to 1e50")
-            if np.abs(each.values).sum(dtype=np.float64) >= MAX_SUM:
+            if sum(arrays.each(partial(_absolute, each.values), np.full(*each.values.shape))) >= MAX_SUM:
                 raise ValueError(f"{name}: values are too large to add up")
     if totals is None:
         return []
@@ -169,6 +173,11 @@ def _check(
     for family in reversed(families[:depth]):
         exact.insert(0, np.add.reduceat(exact[0], family[:-1]))
     return exact
+
+
+def _absolute(values: IntArray, part: slice) -> float:
+    """The sum of the absolute values of some rows."""
+    return float(np.abs(values[part]).sum(dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,17 +193,12 @@ class _Problem:
     prior: Mapping[Table, FloatArray] | None
     prior_errors: Mapping[Table, float] | None
     revised: bool
-    threads: int | None
+    arrays: LargeArrays
     progress: Callable[[str], None]
 
     def solved(self, wanted: Sequence[Sequence[Marginal]]) -> TableFit:
         self.progress("combining the noisy tables")
-        levels = upward(
-            self.detail,
-            self.families,
-            self.measured,
-            [self._chunks(depth, self.detail.cells) for depth in range(len(self.families))],
-        )
+        levels = upward(self.detail, self.families, self.measured, self.arrays)
         lattices = [level.lattice for level in levels]
         exactly = self._deviations(lattices)
         deviations = [np.maximum(each, LEAST_DEVIATION) for each in exactly]
@@ -203,20 +207,20 @@ class _Problem:
         decided = decided_tables(
             levels, self.families, sums, exactly, LEAST_DEVIATION, self.exact, self.zero, wanted, estimates,
             prior=self.prior, prior_errors=self.prior_errors, revised=self.revised, pooled=self.pooled,
-            threads=self.threads, progress=self.progress,
+            arrays=self.arrays, progress=self.progress,
         )  # fmt: skip
         targets = [each.tables for each in decided]
         if self.pooled:
             deviations = [
-                np.maximum(_typical(lattice, each.errors), LEAST_DEVIATION)
+                np.maximum(self._typical(lattice, each.errors), LEAST_DEVIATION)
                 for lattice, each in zip(lattices, decided, strict=True)
             ]
         self.progress("fitting the detail")
         slack = [each.most() for each in sums]
-        detail = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.threads)
+        detail = rake_tree(lattices, self.families, targets, deviations, slack, self.zero, self.arrays)
         self.progress("rounding")
         work = Rounding(
-            self.detail, self.families, lattices, deviations, detail, self.exact, self.threads, self.progress
+            self.detail, self.families, lattices, deviations, detail, self.exact, self.arrays, self.progress
         )
         own = work.own_details(self.zero)
         rounding: dict[Table, float] = {}
@@ -224,22 +228,28 @@ class _Problem:
         typical: dict[Table, FloatArray] = {}
         for depth, lattice in enumerate(lattices):
             for k, marginal in enumerate(lattice.known):
-                published, real = (lattice.detail.summed(x, marginal) for x in (own[depth], detail[depth]))
-                target, std_dev = targets[depth][:, lattice.places[marginal]], float(exactly[depth][k])
-                added = _excess(published, real, RESTORED if std_dev > EXACT else 1.0)
+                std_dev = float(exactly[depth][k])
+                errors = None
+                if marginal in wanted[depth]:
+                    errors = typical[depth, marginal] = self.arrays.empty(estimates[depth, marginal].shape)
+                added, missed = _told(
+                    self.arrays, lattice, marginal, own[depth], detail[depth], decided[depth], std_dev,
+                    estimates.get((depth, marginal)), errors,
+                )  # fmt: skip
                 if added > NEGLIGIBLE * std_dev**2:
                     rounding[depth, marginal] = float(np.sqrt(added))
-                miss = np.sqrt(max(_excess(published, target, 1.0), 0.0))
-                misses[depth, marginal] = float(miss / max(std_dev, LEAST_MISS))
-                if marginal in wanted[depth]:
-                    errors = np.maximum(decided[depth].errors[:, lattice.places[marginal]], (real - target) ** 2)
-                    own_estimate = estimates[depth, marginal]
-                    typical[depth, marginal] = _expected_errors(published, real, errors, own_estimate, std_dev)
+                misses[depth, marginal] = float(np.sqrt(max(missed, 0.0)) / max(std_dev, LEAST_MISS))
         return TableFit(work.dealt(own), estimates, misses, rounding, typical)
 
-    def _chunks(self, depth: int, width: int) -> list[slice]:
-        """Slices of the areas of a level whose children have a limited number of cells."""
-        return list(chunks(np.diff(self.families[depth]) * width, CELLS_AT_ONCE))
+    def _typical(self, lattice: Lattice, errors: FloatArray) -> FloatArray:
+        """The root mean square error of a cell of each table: (K,)."""
+        begins = lattice.rows.begin[:-1]
+
+        def work(part: slice) -> FloatArray:
+            return np.add.reduceat(errors[part].sum(axis=0), begins)
+
+        sums = np.sum(self.arrays.each(work, np.full(*errors.shape)), axis=0)
+        return np.asarray(np.sqrt(sums / (len(errors) * np.diff(lattice.rows.begin))))
 
     def _deviations(self, lattices: Sequence[Lattice]) -> list[FloatArray]:
         """Per level, the standard deviation of a cell of each known table: (K,)."""
@@ -254,9 +264,43 @@ class _Problem:
         ]
 
 
-def _typical(lattice: Lattice, errors: FloatArray) -> FloatArray:
-    """The root mean square error of a cell of each table: (K,)."""
-    return np.sqrt([errors[:, lattice.places[marginal]].mean() for marginal in lattice.known])
+def _told(
+    arrays: LargeArrays,
+    lattice: Lattice,
+    marginal: Marginal,
+    integers: IntArray,
+    detail: FloatArray,
+    decided: Decided,
+    std_dev: float,
+    estimates: FloatArray | None,
+    typical: FloatArray | None,
+) -> tuple[float, float]:
+    """Of a table, the mean squares that rounding adds and that its integers miss; its expected errors are written.
+
+    Args:
+        arrays: works on the areas.
+        lattice: the marginals of its level.
+        marginal: the table.
+        integers: the level's own detail.
+        detail: the same before rounding.
+        decided: what was decided of the level.
+        std_dev: of the least-squares estimates.
+        estimates: these; None where they are not wanted.
+        typical: gets the expected errors; None where they are not wanted.
+    """
+    place = lattice.places[marginal]
+
+    def work(part: slice) -> tuple[float, float]:
+        published, real = (lattice.detail.summed(x[part], marginal) for x in (integers, detail))
+        target = decided.tables[part, place]
+        if estimates is not None and typical is not None:
+            errors = np.maximum(decided.errors[part, place], (real - target) ** 2)
+            typical[part] = _expected_errors(published, real, errors, estimates[part], std_dev)
+        return _excess(published, real, RESTORED if std_dev > EXACT else 1.0), _excess(published, target, 1.0)
+
+    cells = place.stop - place.start
+    found = np.sum(arrays.each(work, np.full(len(detail), cells)), axis=0) / (len(detail) * cells)
+    return float(found[0]), float(found[1])
 
 
 def _expected_errors(
@@ -279,8 +323,8 @@ def _expected_errors(
 
 
 def _excess(published: NumberArray, real: NumberArray, part: float) -> float:
-    """The mean square of what numbers differ by from real ones, less a part of that of the nearest integers."""
+    """The sum of squares of what numbers differ by from real ones, less a part of that of the nearest integers."""
     off, nearest = np.asarray(published - real, dtype=np.float64), np.asarray(np.rint(real) - real, dtype=np.float64)
     off *= off
     nearest *= nearest
-    return float(off.sum() - part * nearest.sum()) / off.size
+    return float(off.sum() - part * nearest.sum())

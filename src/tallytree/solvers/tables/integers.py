@@ -20,17 +20,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
 from tallytree.solvers.tables.rounding import SWEEPS, deal_families, round_families, round_root
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
-from tallytree.support.machine import side_by_side
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.large_arrays import LargeArrays
 
-CELLS_AT_ONCE = 2**21
-"""Cells of the areas that a thread works on at once. One family is never divided."""
 LEAST_WEIGHT = 0.002
 """What a deviation of the least accurate table costs in rounding, beside one of the most accurate."""
 
@@ -100,7 +98,7 @@ class Rounding:
     deviations: Sequence[FloatArray]
     real: Sequence[FloatArray]
     exact: Sequence[IntArray]
-    threads: int | None
+    arrays: LargeArrays
     progress: Callable[[str], None]
 
     def own_details(self, zero: BoolArray) -> list[IntArray]:
@@ -119,7 +117,7 @@ class Rounding:
             values = tables[depth][table]
             if found and table != self.lattices[depth].finest:
                 table = self.lattices[depth + 1].finest
-                values = np.add.reduceat(found[0], self.families[depth][:-1], dtype=values.dtype)
+                values = self._summed_up(depth, found[0], values.dtype)
             for other in (*orders[depth], self.lattices[depth].finest):
                 if _join(table, other) != table:
                     values = self._crossed(depth, table, values, other, tables[depth].get(other))
@@ -139,13 +137,24 @@ class Rounding:
         family, coarse = self.families[depth - 1], self.detail.cell_of(self.lattices[depth].finest)
         order = np.argsort(coarse, kind="stable")
         starts = np.searchsorted(coarse[order], np.arange(own.shape[1] + 1))
-        values = np.empty((len(own), self.detail.cells), dtype=parents.dtype)
+        values = self.arrays.empty((len(own), self.detail.cells), parents.dtype)
 
         def work(part: slice) -> None:
             begins, children = _own(family, part)
             deal_families(begins, starts, order, parents[part], own[children], values[children])
 
-        self._each(work, np.diff(family) * self.detail.cells)
+        self.arrays.each(work, np.diff(family) * self.detail.cells)
+        return values
+
+    def _summed_up(self, depth: int, children: IntArray, kind: np.dtype[Any]) -> IntArray:
+        """The sums of the children of each area of a level."""
+        family, values = self.families[depth], self.arrays.empty((len(self.real[depth]), children.shape[1]), kind)
+
+        def work(part: slice) -> None:
+            begins, own = _own(family, part)
+            np.add.reduceat(children[own], begins[:-1], dtype=kind, out=values[part])
+
+        self.arrays.each(work, np.diff(family) * children.shape[1])
         return values
 
     def _round(self, depth: int, table: Marginal, tables: Sequence[dict[Marginal, IntArray]]) -> None:
@@ -153,36 +162,35 @@ class Rounding:
         lattice, done = self.lattices[depth], tables[depth]
         among = lattice if table == lattice.finest else Lattice.below(self.detail, [table])
         place, weight = _counted(among, self.deviations[depth][lattice.embedded(among)[0]])
-        x = np.ascontiguousarray(lattice.detail.summed(self.real[depth], table), dtype=np.float64)
         shared = _meet(table, reduce(_join, done, (0,) * len(table)))
         group = self.detail.cell_of(shared, within=table)
-        sums = np.empty((len(x), 0), dtype=np.int64)
-        if done:
-            other = next(each for each in done if _join(each, shared) == each)
-            sums = self.detail.summed(done[other], shared, within=other).astype(np.int64)
-        elif depth < len(self.exact):
-            sums = self.exact[depth][:, None]
+
+        def real(part: slice) -> FloatArray:
+            return np.ascontiguousarray(lattice.detail.summed(self.real[depth][part], table), dtype=np.float64)
+
+        def sums(part: slice) -> IntArray:
+            if done:
+                other = next(each for each in done if _join(each, shared) == each)
+                return self.detail.summed(done[other][part], shared, within=other).astype(np.int64)
+            if depth < len(self.exact):
+                return self.exact[depth][part, None]
+            return np.empty((part.stop - part.start, 0), dtype=np.int64)
+
         if depth == 0:
-            values = np.empty(x.shape, dtype=np.int64)
-            round_root(place, weight, group, sums[0], x[0], SWEEPS, values[0])
+            values, root = np.empty((1, len(group)), dtype=np.int64), slice(0, 1)
+            round_root(place, weight, group, sums(root)[0], real(root)[0], SWEEPS, values[0])
             done[table] = cast(IntArray, values.astype(np.int32)) if values.sum() < 2**31 else values
             return
         above, family = tables[depth - 1], self.families[depth - 1]
         other = next(each for each in above if _join(each, table) == each)
-        columns = self.detail.summed(above[other], table, within=other).astype(np.int64)
-        done[table] = found = np.empty(x.shape, dtype=above[other].dtype)
+        done[table] = found = self.arrays.empty((len(self.real[depth]), len(group)), above[other].dtype)
 
         def work(part: slice) -> None:
-            begins, children = _own(family, part)
-            round_families(
-                place, weight, begins, columns[part], group, sums[children], x[children], SWEEPS, found[children]
-            )
+            begins, own = _own(family, part)
+            columns = self.detail.summed(above[other][part], table, within=other).astype(np.int64)
+            round_families(place, weight, begins, columns, group, sums(own), real(own), SWEEPS, found[own])
 
-        self._each(work, np.diff(family) * x.shape[1])
-
-    def _each(self, work: Callable[[slice], None], sizes: IntArray) -> None:
-        for _ in side_by_side(work, chunks(sizes, CELLS_AT_ONCE), threads=self.threads):
-            pass
+        self.arrays.each(work, np.diff(family) * len(group))
 
     def _crossed(
         self, depth: int, table: Marginal, values: IntArray, other: Marginal, sums: IntArray | None
@@ -193,7 +201,6 @@ class Rounding:
         of the second as rows. Matrices of the same shape are worked on together.
         """
         finest, detail = _join(table, other), self.detail
-        x = self.lattices[depth].detail.summed(self.real[depth], finest)
         shared = detail.cell_of(_meet(table, other), within=finest)
         column, row = detail.cell_of(table, within=finest), detail.cell_of(other, within=finest)
         order = np.lexsort((column, row, shared))
@@ -201,12 +208,14 @@ class Rounding:
         sizes = np.diff(begins, append=len(order))
         rows = np.add.reduceat(np.diff(row[order], prepend=-1) != 0, begins, dtype=np.int64)
         shapes = [(int(m), int(n)) for m, n in np.unique(np.stack([rows, sizes // rows], axis=1), axis=0)]
-        found = np.empty(x.shape, dtype=values.dtype)
+        areas = len(self.real[depth])
+        found = self.arrays.empty((areas, len(order)), values.dtype)
 
         def work(part: slice) -> None:
+            x = self.lattices[depth].detail.summed(self.real[depth][part], finest)
             for m, n in shapes:
                 cells = order[begins[(rows == m) & (sizes == m * n)][:, None] + np.arange(m * n)].reshape(-1, m, n)
-                real = np.ascontiguousarray(x[part][:, cells], dtype=np.float64).reshape(-1, n)
+                real = np.ascontiguousarray(x[:, cells], dtype=np.float64).reshape(-1, n)
                 own = np.empty(real.shape, dtype=values.dtype)
                 columns = values[part][:, column[cells[:, 0]]].reshape(-1, n).astype(np.int64, order="C")
                 own_sums = np.empty((len(real), 0)) if sums is None else sums[part][:, row[cells[:, :, 0]]]
@@ -215,7 +224,7 @@ class Rounding:
                 round_families(places[None, :], np.ones(1), begin, columns, 0 * places, of_rows, real, 0, own)
                 found[part, cells] = own.reshape(-1, *cells.shape)
 
-        self._each(work, np.full(len(x), x.shape[1]))
+        self.arrays.each(work, np.full(areas, len(order)))
         return found
 
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal, add_finer, keep_components, to_tables
 from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.large_arrays import LargeArrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +101,7 @@ def upward(
     detail: Detail,
     families: Sequence[IntArray],
     measured: Sequence[Sequence[NoisyTable]],
-    chunks_of: Sequence[Sequence[slice]],
+    arrays: LargeArrays,
 ) -> list[Level]:
     """The pass up the tree.
 
@@ -107,7 +109,7 @@ def upward(
         detail: the attributes.
         families: per level but the last, int64 (areas + 1,): where the children of each area begin.
         measured: per level.
-        chunks_of: per level but the last, slices of its areas whose children are worked on at once.
+        arrays: makes the estimates.
 
     Returns:
         The levels, root first.
@@ -119,21 +121,38 @@ def upward(
         lattice = Lattice.below(detail, [*below.lattice.known, *(each.marginal for each in measured[depth])])
         marginals, cells = lattice.embedded(below.lattice)
         areas = len(family) - 1
-        sums = np.empty((areas, len(cells)))
-        for part in chunks_of[depth]:
-            children = slice(int(family[part.start]), int(family[part.stop]))
-            begins = family[part.start : part.stop] - family[part.start]
-            np.add.reduceat(below.components(children), begins, out=sums[part])
         pooled = pooled_precision(below, family)
         own = _own_precision(lattice, measured[depth])
         precision = np.tile(own, (areas, 1))
         precision[:, marginals] += pooled
-        estimate = _own_sums(lattice, measured[depth], slice(0, areas))
-        estimate[:, cells] += pooled[:, below.lattice.of] * sums
-        estimate /= np.where(precision > 0, precision, 1.0)[:, lattice.of]
+        estimate = arrays.empty((areas, int(lattice.rows.begin[-1])))
+        of_children = partial(
+            _with_children, lattice, measured[depth], cells, below, family, pooled, precision, estimate
+        )
+        arrays.each(of_children, np.diff(family) * len(cells))
         levels.insert(0, Level(lattice, measured[depth], precision, estimate))
     levels[0] = replace(levels[0], lattice=replace(levels[0].lattice, finest=detail.finest))
     return levels
+
+
+def _with_children(
+    lattice: Lattice,
+    measured: Sequence[NoisyTable],
+    cells: IntArray,
+    below: Level,
+    family: IntArray,
+    pooled: FloatArray,
+    precision: FloatArray,
+    estimate: FloatArray,
+    part: slice,
+) -> None:
+    """Write z of some areas, from their own measurements and their children's z; the arguments are as in `upward`."""
+    children = slice(int(family[part.start]), int(family[part.stop]))
+    sums = np.add.reduceat(below.components(children), family[part.start : part.stop] - family[part.start])
+    found = _own_sums(lattice, measured, part)
+    found[:, cells] += pooled[part][:, below.lattice.of] * sums
+    found /= np.where(precision[part] > 0, precision[part], 1.0)[:, lattice.of]
+    estimate[part] = found
 
 
 def pooled_precision(below: Level, family: IntArray) -> FloatArray:
@@ -196,7 +215,7 @@ def linear_estimate(
     Returns:
         float64 (areas, cells of the marginal).
     """
-    levels = upward(detail, families, measured, [[slice(0, len(family) - 1)] for family in families])
+    levels = upward(detail, families, measured, LargeArrays(threads=1))
     x = levels[0].components(slice(0, 1)).copy()
     if len(totals):
         x[:, 0] = totals[0] / detail.cells

@@ -31,9 +31,9 @@ from itertools import pairwise
 import numpy as np
 
 from tallytree.solvers.tables.marginals import Lattice, Rows
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.kernels import kernel
-from tallytree.support.machine import side_by_side
+from tallytree.support.large_arrays import LargeArrays
 
 DAMPING = 1.5
 LEAST_DAMPING = 0.02
@@ -155,7 +155,6 @@ PATTERN = 0.01
 """What is added to each cell of a detail that starts from its own table, as a part of a record."""
 EXTRAS = (1, 0)
 """Last come stages with the totals of the leaf areas, and so many levels finer tables for each level above them."""
-CELLS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +169,7 @@ class _Tree:
     detail: list[FloatArray]
     shared: list[IntArray]
     sums: list[FloatArray]
-    threads: int | None
+    arrays: LargeArrays
 
 
 def rake_tree(
@@ -180,7 +179,7 @@ def rake_tree(
     deviations: Sequence[FloatArray],
     slack: Sequence[FloatArray],
     zero: BoolArray,
-    threads: int | None,
+    arrays: LargeArrays,
 ) -> list[FloatArray]:
     """Per level, (areas, cells of its own detail): the real detail whose tables are near the targets.
 
@@ -191,15 +190,15 @@ def rake_tree(
         deviations: per level, (K,) the standard deviation of a cell of each table.
         slack: per level, (K,) by how much a cell of each table may miss its target at no cost.
         zero: bool (detail cells,), those that are 0 everywhere.
-        threads: how many.
+        arrays: makes the details.
     """
     shared = [above.detail.cell_of(below.finest) for above, below in pairwise(lattices)]
-    detail = _begun(lattices, families, targets, zero)
-    sums = [np.empty((len(x), below.detail.cells)) for x, below in zip(detail, lattices[1:], strict=False)]
-    tree = _Tree(lattices, families, targets, deviations, slack, detail, shared, sums, threads)
+    detail = _begun(lattices, families, targets, zero, arrays)
+    sums = [arrays.empty((len(x), below.detail.cells)) for x, below in zip(detail, lattices[1:], strict=False)]
+    tree = _Tree(lattices, families, targets, deviations, slack, detail, shared, sums, arrays)
     for stage, (tables, yields, rounds) in enumerate(_stages(lattices)):
         if stage == 1:  # from the beginning: where there is no common solution, cells fall and do not rise again
-            tree = replace(tree, detail=_begun(lattices, families, targets, zero))
+            tree = replace(tree, detail=_begun(lattices, families, targets, zero, arrays))
         within = [_within(tree, depth, yields) for depth in range(len(lattices))]
         number, worst, before = 0, np.inf, np.inf
         while number < rounds and worst >= MET:
@@ -217,37 +216,57 @@ def rake_tree(
 
 
 def _begun(
-    lattices: Sequence[Lattice], families: Sequence[IntArray], targets: Sequence[FloatArray], zero: BoolArray
+    lattices: Sequence[Lattice],
+    families: Sequence[IntArray],
+    targets: Sequence[FloatArray],
+    zero: BoolArray,
+    arrays: LargeArrays,
 ) -> list[FloatArray]:
     """The detail of every level from which raking starts."""
     detail: list[FloatArray] = []
     for depth, lattice in enumerate(lattices):
-        x = _start(lattice, targets[depth], zero)
-        if x is None:
-            family = families[depth - 1]
-            pattern = lattices[depth - 1].detail.summed(detail[-1], lattice.finest)
-            whole = np.maximum(pattern.sum(axis=1), 1e-300)
-            totals = targets[depth][:, 0] / np.repeat(whole, np.diff(family))
-            x = np.repeat(pattern, np.diff(family), axis=0) * totals[:, None]
-        detail.append(np.ascontiguousarray(x))
+        areas, cells = len(targets[depth]), lattice.detail.cells
+        if lattice.finest in lattice.places:
+            begun = partial(_from_table, lattice, targets[depth], zero)
+        elif depth == 0:
+            begun = partial(_possible, lattice, zero)
+        else:
+            parents = np.repeat(np.arange(len(families[depth - 1]) - 1), np.diff(families[depth - 1]))
+            begun = partial(_like_above, lattices[depth - 1], lattice, detail[-1], parents, targets[depth])
+        detail.append(arrays.empty((areas, cells)))
+        arrays.each(partial(_written, detail[-1], begun), np.full(areas, cells))
     return detail
+
+
+def _written(x: FloatArray, begun: Callable[[slice], FloatArray], part: slice) -> None:
+    x[part] = begun(part)
+
+
+def _from_table(lattice: Lattice, targets: FloatArray, zero: BoolArray, part: slice) -> FloatArray:
+    """The detail of some areas from their own table of it."""
+    place = lattice.places[lattice.finest]
+    pattern = np.minimum(PATTERN, PATTERN * targets[part, :1] / lattice.detail.cells)
+    return np.asarray((targets[part, place] + pattern) * ~lattice.holds_all(zero)[place], dtype=np.float64)
+
+
+def _possible(lattice: Lattice, zero: BoolArray, part: slice) -> FloatArray:
+    """The detail of the root: 1 in each cell that may have records."""
+    return np.asarray(~lattice.whole.holds_all(zero, lattice.finest), dtype=np.float64)[None, :]
+
+
+def _like_above(
+    above: Lattice, lattice: Lattice, detail: FloatArray, parents: IntArray, targets: FloatArray, part: slice
+) -> FloatArray:
+    """The detail of some areas, which follows that of the areas above."""
+    rows, place = np.unique(parents[part], return_inverse=True)
+    pattern = above.detail.summed(detail[rows[0] : rows[-1] + 1], lattice.finest)
+    totals = targets[part, 0] / np.maximum(pattern.sum(axis=1), 1e-300)[place]
+    return np.asarray(pattern[place] * totals[:, None])
 
 
 def _worst(misses: Sequence[FloatArray], tables: Sequence[tuple[int, ...]]) -> float:
     """The largest miss of the chosen tables of every level."""
     return max(float(miss[list(chosen)].max(initial=0.0)) for miss, chosen in zip(misses, tables, strict=True))
-
-
-def _start(lattice: Lattice, targets: FloatArray, zero: BoolArray) -> FloatArray | None:
-    """The detail of a level from its own table, or the root's from none; None where it follows the level above."""
-    possible = ~lattice.holds_all(zero)
-    if lattice.finest in lattice.places:
-        place = lattice.places[lattice.finest]
-        pattern = np.minimum(PATTERN, PATTERN * targets[:, :1] / lattice.detail.cells)
-        return np.asarray((targets[:, place] + pattern) * possible[place], dtype=np.float64)
-    if len(targets) > 1:
-        return None
-    return np.asarray(~lattice.whole.holds_all(zero, lattice.finest), dtype=np.float64)[None, :]
 
 
 def _stages(lattices: Sequence[Lattice]) -> Iterator[tuple[list[tuple[int, ...]], bool, int]]:
@@ -294,9 +313,7 @@ def _round(tree: _Tree, tables: Sequence[tuple[int, ...]], within: Sequence[Floa
 
 def _each(tree: _Tree, depth: int, work: Callable[[slice], None]) -> None:
     """Do the work for all areas of a level, some at a time."""
-    width = tree.detail[depth + 1].shape[1]
-    for _ in side_by_side(work, chunks(np.diff(tree.families[depth]) * width, CELLS_AT_ONCE), threads=tree.threads):
-        pass
+    tree.arrays.each(work, np.diff(tree.families[depth]) * tree.detail[depth + 1].shape[1])
 
 
 def _gather(tree: _Tree, depth: int, part: slice) -> None:
@@ -317,27 +334,34 @@ def _hand_down(tree: _Tree, depth: int, part: slice) -> None:
 def _raked(tree: _Tree, depth: int, order: IntArray, within: FloatArray) -> FloatArray:
     """Rake a level; the miss of each table as it was found."""
     x, lattice = tree.detail[depth], tree.lattices[depth]
-    squares = np.zeros((len(x), len(lattice.known)))
     damping = _damping(tree, depth)
 
-    def work(part: slice) -> None:
-        rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares[part])
+    def work(part: slice) -> FloatArray:
+        squares = np.zeros((part.stop - part.start, len(lattice.known)))
+        rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares)
+        return np.asarray(squares.sum(axis=0), dtype=np.float64)
 
-    parts = chunks(np.full(len(x), x.shape[1]), CELLS_AT_ONCE)
-    for _ in side_by_side(work, parts, threads=tree.threads):
-        pass
+    squares = np.sum(tree.arrays.each(work, np.full(len(x), x.shape[1])), axis=0)
     cells = len(x) * np.diff(lattice.rows.begin)
-    return np.asarray(np.sqrt(squares.sum(axis=0) / cells) / tree.deviations[depth], dtype=np.float64)
+    return np.asarray(np.sqrt(squares / cells) / tree.deviations[depth], dtype=np.float64)
 
 
 def _missed(tree: _Tree, within: Sequence[FloatArray]) -> list[FloatArray]:
     """By how much each table of every level misses its targets beyond the slack, in standard deviations."""
-    found = []
-    for depth, lattice in enumerate(tree.lattices):
-        squares = np.zeros(len(lattice.known))
+    return [_missed_of(tree, depth, within[depth]) for depth in range(len(tree.lattices))]
+
+
+def _missed_of(tree: _Tree, depth: int, within: FloatArray) -> FloatArray:
+    """`_missed` of one level: float64 (K,)."""
+    x, lattice, targets = tree.detail[depth], tree.lattices[depth], tree.targets[depth]
+
+    def work(part: slice) -> list[float]:
+        own, squares = x[part], []
         for k, marginal in enumerate(lattice.known):
-            sums = lattice.detail.summed(tree.detail[depth], marginal)
-            gaps = np.abs(sums - tree.targets[depth][:, lattice.places[marginal]])
-            squares[k] = (np.maximum(gaps - within[depth][k], 0.0) ** 2).mean()
-        found.append(np.sqrt(squares) / tree.deviations[depth])
-    return found
+            gaps = np.abs(lattice.detail.summed(own, marginal) - targets[part, lattice.places[marginal]])
+            squares.append(float((np.maximum(gaps - within[k], 0.0) ** 2).sum()))
+        return squares
+
+    squares = np.sum(tree.arrays.each(work, np.full(len(x), x.shape[1])), axis=0)
+    cells = len(x) * np.diff(lattice.rows.begin)
+    return np.asarray(np.sqrt(squares / cells) / tree.deviations[depth])

@@ -1,0 +1,124 @@
+"""Large arrays, and work on them part by part: in memory, or mapped from files where they would not fit.
+
+An array in a file is an ordinary one, so the same code works on both and gives the same numbers. The system reads and
+writes its pages as they are used; after each part the process lets go of them. A file has no name once it is made: its
+room on the disk is given back with the array, and when the process ends, however it ends. The room is reserved when the
+array is made, so a full disk is an error there and not a crash later.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tallytree.support.arrays import IntArray, chunks
+from tallytree.support.machine import side_by_side
+
+LEAST_BYTES = 2**24
+"""Smaller arrays are in memory."""
+AT_ONCE = 2**21
+"""Cells that a thread works on at once."""
+FILLED_AT_ONCE = 2**24
+
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, eq=False)
+class LargeArrays:
+    """Makes the large arrays of a computation, and works on them.
+
+    Attributes:
+        threads: how many work at once; None takes one per processor. No result depends on it.
+        folder: where files are made; None to have all in memory. The numbers may be private: who makes it decides who
+            can read it.
+        least: arrays of fewer bytes are in memory.
+        at_once: how many cells a thread works on at once; one row, or family, is never divided.
+    """
+
+    threads: int | None = None
+    folder: Path | None = None
+    least: int = LEAST_BYTES
+    at_once: int = AT_ONCE
+    _mapped: weakref.WeakSet[mmap.mmap] = field(default_factory=weakref.WeakSet, init=False, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """An array of zeros.
+
+        Raises:
+            OSError: the disk is full, or the folder cannot be written to.
+        """
+        kind = np.dtype(dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        if self.folder is None or size < max(self.least, 1):
+            return np.zeros(shape, kind)
+        view = _unnamed(self.folder, size)
+        with self._lock:
+            self._mapped.add(view)
+        return np.frombuffer(view, kind).reshape(shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """An array of anything.
+
+        Raises:
+            OSError: as for `zeros`.
+        """
+        return np.empty(shape, dtype) if self.folder is None else self.zeros(shape, dtype)
+
+    def each(self, work: Callable[[slice], Done], cells: IntArray) -> list[Done]:
+        """Do the work for consecutive rows, so many at once that they have at most `at_once` cells.
+
+        Args:
+            work: what is done with some rows, in any thread.
+            cells: how many each row has.
+
+        Returns:
+            What the work returned, in the order of the rows.
+        """
+        found = []
+        for each in side_by_side(work, chunks(cells, self.at_once), threads=self.threads):
+            found.append(each)
+            self.let_go()
+        return found
+
+    def parts(self, cells: IntArray) -> Iterator[slice]:
+        """Consecutive rows, so many at once that they have at most `at_once` cells, one part after the other.
+
+        Args:
+            cells: how many each row has.
+        """
+        for part in chunks(cells, self.at_once):
+            yield part
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Hold no page of a file in memory, until it is used again."""
+        if self.folder is not None and hasattr(mmap, "MADV_DONTNEED"):
+            with self._lock:
+                for each in self._mapped:
+                    each.madvise(mmap.MADV_DONTNEED)
+
+
+def _unnamed(folder: Path, size: int) -> mmap.mmap:
+    """A file of so many zeros, mapped, without a name; its room on the disk is taken."""
+    handle, name = tempfile.mkstemp(dir=folder, prefix="array-")
+    try:
+        Path(name).unlink()
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(handle, 0, size)
+        else:  # macOS
+            for start in range(0, size, FILLED_AT_ONCE):
+                os.write(handle, bytes(min(FILLED_AT_ONCE, size - start)))
+        return mmap.mmap(handle, size)
+    finally:
+        os.close(handle)
