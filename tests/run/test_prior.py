@@ -81,6 +81,16 @@ def test_a_coarser_public_table_is_a_prior_too():
     assert release(2, prior=coarse, prior_is_public=True).statement["prior"]["said_to_be_public"]
 
 
+def test_files_that_a_release_wrote_are_public_tables_with_all_their_columns(earlier, tmp_path):
+    folder = earlier.save(tmp_path / "earlier", csv=True)
+    stated = earlier.table("county", "age", unbiased=True, alpha=0.1)  # with intervals and verdicts
+    assert {"std_dev", "typical_error", "unbiased", "ci_lower", "quality"} <= set(stated.column_names)
+    tables = folder / "tables"
+    for prior in (tables / "county.age.parquet", tables / "county.age.csv", stated):
+        made = release(2, prior=prior, prior_is_public=True)
+        assert made.statement["prior"]["share_in_cells"] == 1.0
+
+
 def test_releases_of_counts_are_priors_of_tables():
     counts = tt.release_counts(
         records(1), tt.Hierarchy.from_table(AREAS, ["state", "county"]), BUDGET, neighboring="add_remove"
@@ -158,6 +168,11 @@ def test_a_release_of_other_numbers_is_refused(earlier):
         ({"prior": public_counts()[["count"]], "prior_is_public": True}, "prior: .*columns of the hierarchies"),
         ({"prior": public_counts()[["county", "count"]], "prior_is_public": True}, "prior: .*'county' and not 'state'"),
         ({"prior": public_counts().replace("c03", "c99"), "prior_is_public": True}, "prior: .*'county'"),
+        (
+            {"prior": public_counts().rename(columns={"age": "aeg"}), "prior_is_public": True},
+            "prior: column 'aeg' is none .* may have 'state', 'county', 'age', 'count'.*leave out others",
+        ),
+        ({"prior": public_counts().assign(year=2020), "prior_is_public": True}, "prior: column 'year' is none"),
         ({"prior": public_counts().assign(count=-1), "prior_is_public": True}, "prior: .*count"),
         ({"prior": public_counts().assign(count=2**52), "prior_is_public": True}, "prior: .*2\\^50"),
     ],

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.engines import Local
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.kinds.terms import OnUnknown
 from tallytree.private import CountRecords, LeafCounts
 from tallytree.product import Attribute, LeafKey, Product
@@ -231,7 +231,7 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
     """The tables of a prior, of those with columns of the hierarchies, and of no others.
 
     Raises:
-        ValueError: a table without a count, or without such columns.
+        ValueError: a table without a count, or without such columns; or with a column that is unknown.
     """
     if release is None:
         names = column_names(locate(prior, "prior", (), public=True), "prior")
@@ -240,6 +240,13 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
             raise ValueError(
                 f"prior: it has the columns {', '.join(map(repr, names))}; it needs {COUNT!r}, and columns of the "
                 f"hierarchies, which are {', '.join(map(repr, columns))}"
+            )
+        strange = [name for name in names if name not in (*columns, *RESERVED)]
+        if strange:  # a misspelt column would be taken for one that is absent, and a further one be added up over
+            raise ValueError(
+                f"prior: column {strange[0]!r} is none of the hierarchies; it may have {', '.join(map(repr, columns))}, "
+                f"{COUNT!r}, and what a release has beside it; name the columns as in the hierarchies, and leave out "
+                "others"
             )
         yield _PriorTable(prior, known)
         return
