@@ -1,5 +1,8 @@
 """`release --prior-run`: the release of an earlier run, in a folder beside, is the prior."""
 
+import json
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,6 +10,7 @@ import pytest
 
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.release.manifest import manifest_text
 
 SPEC = """\
 statistic: tables
@@ -70,6 +74,19 @@ def test_a_run_or_a_folder_that_is_not_there_is_refused(folder, run, refusal):
     assert "no folder in 'elsewhere'" in refusal(*made(2, "--out", "elsewhere/2", "--prior-run", "traffic-1"))
     both = made(2, "--out", "out/2", "--prior-run", "traffic-1", "--set", "prior=out/1")
     assert "the spec names a prior" in refusal(*both)
+
+
+def test_equal_copies_of_the_release_are_one_and_others_are_named(folder, run, refusal):
+    assert run(*made(1, "--out", "out/1")).exit_code == 0
+    shutil.copytree("out/1", "out/copy")
+    assert run(*made(2, "--out", "out/2", "--prior-run", "traffic-1")).exit_code == 0
+    manifest = json.loads((folder / "out/copy/release.json").read_text())
+    del manifest["digest"]
+    manifest["statement"]["notes"] = ["Another."]
+    (folder / "out/copy/release.json").write_text(manifest_text(manifest))
+    said = refusal(*made(2, "--out", "out/again", "--prior-run", "traffic-1"))
+    assert "prior_run: folders in 'out' have the release of the run 'traffic-1' and differ: '1', 'copy'" in said
+    assert "give the one that is meant as prior" in said
 
 
 def test_it_needs_a_ledger_and_a_statistic_that_takes_a_prior(folder, refusal):

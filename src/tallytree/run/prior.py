@@ -218,7 +218,7 @@ def folder_of_run(
         own: the name of the run that is made; None without one.
 
     Raises:
-        ValueError: no ledger is named, it does not have the run, or no folder has the release.
+        ValueError: no ledger is named, it does not have the run, no folder has the release, or several do and differ.
         OSError: the ledger, or a folder, cannot be read.
     """
     if ledger is None or dataset is None:
@@ -235,13 +235,22 @@ def folder_of_run(
         )
     wanted = before[-1] if before and before[-1] in found else found[-1]
     beside = Path(os.path.abspath(folder)).parent  # noqa: PTH100  (as the release is saved)
-    for file in sorted(beside.glob("*/release.json")):
+    folders: dict[str, Path] = {}  # one of each digest
+    for file in sorted(beside.glob("*/release.json"), reverse=True):
         try:
-            stated = json.loads(file.read_bytes())["statement"]["release"]["id"]
+            manifest = json.loads(file.read_bytes())
+            if manifest["statement"]["release"]["id"] == wanted:
+                folders[manifest["digest"]] = file.parent
         except (ValueError, KeyError, TypeError):  # of something else; what is found is checked when it is loaded
             continue
-        if stated == wanted:
-            return file.parent
-    raise ValueError(
-        f"prior_run: no folder in {beside.name!r} has the release of the run {run!r}; give its folder as prior"
-    )
+    if not folders:
+        raise ValueError(
+            f"prior_run: no folder in {beside.name!r} has the release of the run {run!r}; give its folder as prior"
+        )
+    if len(folders) > 1:
+        named = ", ".join(sorted(repr(each.name) for each in folders.values()))
+        raise ValueError(
+            f"prior_run: folders in {beside.name!r} have the release of the run {run!r} and differ: {named}; give the "
+            "one that is meant as prior"
+        )
+    return next(iter(folders.values()))
