@@ -170,7 +170,7 @@ def test_a_release_of_other_numbers_is_refused(earlier):
         ({"prior": public_counts().replace("c03", "c99"), "prior_is_public": True}, "prior: .*'county'"),
         (
             {"prior": public_counts().rename(columns={"age": "aeg"}), "prior_is_public": True},
-            "prior: column 'aeg' is none .* may have 'state', 'county', 'age', 'count'.*leave out others",
+            "prior: column 'aeg' is none .*leave out others: it may have 'state', 'county', 'age', 'count'",
         ),
         ({"prior": public_counts().assign(year=2020), "prior_is_public": True}, "prior: column 'year' is none"),
         ({"prior": public_counts().assign(count=-1), "prior_is_public": True}, "prior: .*count"),

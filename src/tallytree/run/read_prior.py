@@ -244,9 +244,8 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
         strange = [name for name in names if name not in (*columns, *RESERVED)]
         if strange:  # a misspelt column would be taken for one that is absent, and a further one be added up over
             raise ValueError(
-                f"prior: column {strange[0]!r} is none of the hierarchies; it may have {', '.join(map(repr, columns))}, "
-                f"{COUNT!r}, and what a release has beside it; name the columns as in the hierarchies, and leave out "
-                "others"
+                f"prior: column {strange[0]!r} is none of the hierarchies; name the columns as in these, and leave out "
+                f"others: it may have {', '.join(map(repr, [*columns, COUNT]))}, and errors as a release has them"
             )
         yield _PriorTable(prior, known)
         return
