@@ -99,6 +99,18 @@ def test_it_needs_a_ledger_and_a_statistic_that_takes_a_prior(folder, refusal):
     assert "group_sizes take no prior" in refusal("release", "sizes.yaml", "--out", "out/1", "--prior-run", "traffic-1")
 
 
+def test_check_plans_with_the_prior_of_a_run_as_release_does(folder, run, output, refusal):
+    assert run(*made(1, "--out", "out/1")).exit_code == 0
+    checked = ("check", "traffic.yaml", "--set", "variables.DAY=2", "--run", "traffic-2", *HERE[:-2])
+    said = output(*checked, "--out", "out/2", "--prior-run", "traffic-1")
+    name = Release.load("out/1").statement["release"]["id"][:8]
+    assert f"Prior: the release {name}. What is measured does not depend on it." in " ".join(said.split())
+    assert "Prior:" not in output(*checked)
+    assert not (folder / "out/2").exists()
+    assert "no run 'traffic-9'" in refusal(*checked, "--out", "out/2", "--prior-run", "traffic-9")
+    assert "name that by --out" in refusal(*checked, "--prior-run", "traffic-1")
+
+
 def test_plan_says_how_many_numbers_a_revision_moves(folder, run, output):
     assert run(*made(1, "--out", "out/1")).exit_code == 0
     said = output("plan", "traffic.yaml", "--set", "variables.DAY=1", "--revises", "out/1", "--replicates", "5")

@@ -19,6 +19,10 @@ OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folde
 ReleaseFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder to make; --if-exists says what if it exists.")
 ]
+CheckedFolder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="The folder of the release; --prior-run looks beside it. None is made."),
+]
 IfExistsOption = Annotated[
     str,
     typer.Option(

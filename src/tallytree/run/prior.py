@@ -28,6 +28,7 @@ import numpy as np
 from tallytree.ledger import Account, Ledger, checked_run
 from tallytree.release import Release
 from tallytree.release.level_tables import FileTable
+from tallytree.release.statement import prior_words
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
 from tallytree.run.revised import refuse_unrecorded
@@ -95,8 +96,7 @@ class Prior:
     @property
     def note(self) -> str:
         """What the statement's notes say of it."""
-        release = self.facts["release"]
-        return NOTE.format(f"the release {release[:8]}" if release else "a table that the publisher says is public")
+        return NOTE.format(prior_words(self.facts))
 
     @property
     def recorded(self) -> dict[str, str]:
