@@ -118,3 +118,9 @@ def test_plan_says_how_many_numbers_a_revision_moves(folder, run, output):
     assert "if no record changed" in " ".join(said.split())
     less = output("plan", "traffic.yaml", "--set", "variables.DAY=1", "--like", "out/1", "--replicates", "5")
     assert "moved" not in less
+
+
+def test_commands_describe_what_is_revised_in_the_same_words(output):
+    said = {command: " ".join(output(command, "--help").split()) for command in ("plan", "check", "release")}
+    about = {text[text.index("--revises DIR") :][:90] for text in said.values()}
+    assert len(about) == 1

@@ -133,7 +133,7 @@ def test_the_prior_stands_beside_the_method(undrawn, counts_release):
         texts.append(" ".join(facts_of_method.split()))
     assert "Prior" not in texts[0]
     assert "Prior The numbers are also moved towards those of the release abababab, as far as" in texts[1]
-    assert "those of a table that the publisher says is public, as far as the noisy numbers say" in texts[2]
+    assert "those of a table that the publisher says is public, as far as the noisy numbers, which" in texts[2]
 
 
 def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(undrawn, sizes_release):

@@ -73,8 +73,8 @@ def all_sections(
 
 
 _TOWARDS = (
-    "The numbers are also moved towards those of {}, as far as the noisy numbers say that they are like these. What was "
-    "measured does not depend on it."
+    "The numbers are also moved towards those of {}, as far as the noisy numbers, which do not depend on it, resemble "
+    "them."
 )
 
 
