@@ -15,6 +15,7 @@ from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support import stages
 from tallytree.support.arrays import FloatArray, IntArray
 
@@ -72,9 +73,11 @@ def prior_fit(
         measured,
         totals=None if root.variance > 0 else (0, root.noisy),
         wanted=[[ONE_CELL]] * len(whole),
-        prior={(place, ONE_CELL): each[:, None] for place, each in enumerate(known) if each is not None},
-        prior_errors={(place, ONE_CELL): prior.errors.get(level.depth, 0.0) for place, level in enumerate(whole)},
-        revised=prior.revised,
+        prior=PriorOfTables(
+            {(place, ONE_CELL): each[:, None] for place, each in enumerate(known) if each is not None},
+            {(place, ONE_CELL): prior.errors.get(level.depth, 0.0) for place, level in enumerate(whole)},
+            prior.revised,
+        ),
         progress=stages.step,
     )
     counts = [fitted.leaves[:, 0].astype(np.int64)]

@@ -11,9 +11,9 @@ import numpy as np
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
-from tallytree.solvers.tables.variance import Table
+from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support import stages
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.arrays import IntArray
 from tallytree.support.validate import choice
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
 from tallytree.tables.mechanism import FittedTables, Layout, PublicTotals, TablesMechanism
@@ -62,11 +62,9 @@ class LeastSquares(TablesMechanism):
         measured: Mapping[str, Statistic],
         totals: PublicTotals | None,
         measurer: Measures,
-        prior: Mapping[Table, FloatArray] | None = None,
-        prior_errors: Mapping[Table, float] | None = None,
-        revised: bool = False,
+        prior: PriorOfTables | None = None,
     ) -> FittedTables:
-        """See `TablesMechanism.reconcile`, and of the arguments about a prior `solvers.tables.fit`."""
+        """See `TablesMechanism.reconcile`, and of the prior `solvers.tables.fit`."""
         taken: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
@@ -85,8 +83,6 @@ class LeastSquares(TablesMechanism):
             impossible=layout.impossible,
             pooled=self.pooling == "areas",
             prior=prior,
-            prior_errors=prior_errors,
-            revised=revised,
             progress=stages.step,
         )
         std_devs = table_std_devs(layout, variances, None if totals is None else totals.area_level)
