@@ -28,7 +28,7 @@ import numpy as np
 from tallytree.ledger import Account, Ledger, checked_run
 from tallytree.release import Release
 from tallytree.release.level_tables import FileTable
-from tallytree.release.statement import prior_words
+from tallytree.release.statement import prior_note
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
 from tallytree.run.revised import refuse_unrecorded
@@ -43,10 +43,6 @@ REVISED_NOT_PAID = (
     "give the ledger that it was recorded in, or a mechanism that takes no prior, such as LeastSquares(pooling='none') "
     "of tables or TopDown of counts"
 )
-NOTE = (
-    "Numbers are also moved towards those of a prior, {}, as far as the noisy numbers say that it is like this one. A "
-    "change since then that the noise hides may not show in a number."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +51,7 @@ class Prior:
 
     Attributes:
         tables: of tables, by level of the areas and marginal, float64 (areas, cells); of counts see `prior_of_counts`.
-            Areas that it does not have are not numbers.
+            Cells whose labels it does not have are not numbers.
         errors: of a cell of each, a root mean square, by the same keys but for counts, where the key is the level.
         found: the least share, over its tables, of what it counts in cells of the hierarchies.
         release: the release that it is, where it is one.
@@ -96,7 +92,7 @@ class Prior:
     @property
     def note(self) -> str:
         """What the statement's notes say of it."""
-        return NOTE.format(prior_words(self.facts))
+        return prior_note(self.facts)
 
     @property
     def recorded(self) -> dict[str, str]:
