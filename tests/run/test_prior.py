@@ -111,6 +111,27 @@ def test_areas_of_an_earlier_release_that_are_gone_are_left_out(earlier):
     assert 0.9 < made.statement["prior"]["share_in_cells"] < 1.0
 
 
+def test_cells_of_labels_that_an_earlier_release_lacks_are_not_known():
+    rows = records(1)
+    rows = rows[(rows.age != "a4") & (rows.county != "c11")]
+    sides = {
+        "area": tt.Hierarchy.from_table(AREAS.slice(0, 11), ["state", "county"]),
+        "age": tt.Hierarchy.from_values("age", [f"a{i}" for i in range(4)]),
+    }
+    then = tt.release_tables(rows, tt.Product(sides), BUDGET, neighboring="add_remove", tables=TABLES)
+    given = {"neighboring": "add_remove", "tables": TABLES, "prior": then}
+    planned = plan_tables(TablesArguments(records(2), PRODUCT, BUDGET, **given))
+    lacks = {"county": np.arange(12) == 11, "age": np.arange(5) == 4, "state": np.zeros(3, dtype=bool)}
+    assert len(planned.prior.tables) == len(TABLES) - 1
+    for table in TABLES[:-1]:
+        at = planned.layout.levels.index(".".join(table))
+        cells = planned.prior.tables[planned.layout.area_level(at), planned.layout.marginal(at)]
+        areas = next((lacks[name] for name in table if name != "age"), np.zeros(1, dtype=bool))
+        ages = lacks["age"] if "age" in table else np.zeros(1, dtype=bool)
+        np.testing.assert_array_equal(np.isnan(cells), areas[:, None] | ages)
+    assert release(2, prior=then).statement["constraint_violations"] == 0
+
+
 # --- What is refused ---
 
 

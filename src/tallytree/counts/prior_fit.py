@@ -17,7 +17,7 @@ from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
 from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support import stages
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 ONE_CELL = (0,)
 """The marginal of a table without attributes."""
@@ -28,13 +28,15 @@ class PriorOfCounts:
     """A prior of the counts of a tree.
 
     Attributes:
-        levels: by level, root = 0: nodes, int64 (n,) ascending, and their counts, float64 (n,) ≥ 0. Others have 0;
-            nodes that it does not know are not numbers.
+        levels: by level, root = 0: nodes, int64 (n,) ascending, and their counts, float64 (n,) ≥ 0. Others have 0.
+        absent: by level, per hierarchy of the tree, which of its nodes are not known: bool (nodes of the hierarchy,).
+            What is of such a node is not a number. Empty where all are known.
         errors: by level, the error of a count, a root mean square, where that is known.
         revised: whether it is of the same records, but for corrections.
     """
 
     levels: Mapping[int, tuple[IntArray, FloatArray]]
+    absent: Mapping[int, Sequence[BoolArray]]
     errors: Mapping[int, float]
     revised: bool
 
@@ -45,6 +47,10 @@ class PriorOfCounts:
         known, counts = self.levels[depth]
         place = np.minimum(np.searchsorted(known, nodes), max(len(known) - 1, 0))
         found: FloatArray = np.where(known[place] == nodes, counts[place], 0.0) if len(known) else np.zeros(len(nodes))
+        rest = nodes
+        for absent in reversed(self.absent[depth]):
+            rest, part = np.divmod(rest, len(absent))
+            found[absent[part]] = np.nan
         return found
 
 

@@ -269,3 +269,17 @@ def test_a_revision_stays_near_what_it_revises_and_shows_what_changed():
     others = np.arange(40) != 7
     assert np.sqrt(np.mean((made - first)[others] ** 2)) <= 0.5 * np.sqrt(np.mean((alone - first)[others] ** 2))
     assert abs((made - now)[7].mean()) <= 40
+
+
+def test_at_the_root_a_cell_that_a_prior_of_other_units_does_not_know_is_expected_as_without_it():
+    true = RNG(5).poisson(300, (1, 60))
+    noisy = true + RNG(6).normal(0, 60, true.shape).round().astype(np.int64)
+    measured = [[NoisyTable((0,), true.sum(keepdims=True), 1.0), NoisyTable((1,), noisy, 3_600.0)]]
+    made = []
+    for units in (1.0, 1_000.0):
+        cells = true * units
+        cells[0, 7] = np.nan
+        prior = PriorOfTables({(0, (1,)): cells}, revised=True)
+        made.append(fit(Detail.flat((60,)), [], measured, wanted=[[(1,)]], prior=prior).leaves)
+    np.testing.assert_array_equal(*made)
+    assert np.sqrt(np.mean((made[0] - true) ** 2)) <= 30  # of 60

@@ -312,6 +312,9 @@ class _Areas:
         if self.prior_rows is None or np.isnan(self.prior_rows[:, place]).all():
             return None
         prior, found = np.ascontiguousarray(self.prior_rows[:, place]), np.empty_like(expected)
+        known = ~np.isnan(prior)
+        if self.rooted and not known.all() and (whole := prior[known].sum()) > 0:  # others are as `expected` has them
+            prior = prior * (expected[known].sum() / whole)
         parents = prior if self.rooted else np.ascontiguousarray(above.tables[:, place])
 
         def work(part: slice) -> None:
