@@ -1,5 +1,8 @@
 """`release --prior-run`: the release of an earlier run, in a folder beside, is the prior."""
 
+import json
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,6 +10,7 @@ import pytest
 
 from tallytree.ledger import Ledger
 from tallytree.release import Release
+from tallytree.release.manifest import manifest_text
 
 SPEC = """\
 statistic: tables
@@ -72,6 +76,19 @@ def test_a_run_or_a_folder_that_is_not_there_is_refused(folder, run, refusal):
     assert "the spec names a prior" in refusal(*both)
 
 
+def test_equal_copies_of_the_release_are_one_and_others_are_named(folder, run, refusal):
+    assert run(*made(1, "--out", "out/1")).exit_code == 0
+    shutil.copytree("out/1", "out/copy")
+    assert run(*made(2, "--out", "out/2", "--prior-run", "traffic-1")).exit_code == 0
+    manifest = json.loads((folder / "out/copy/release.json").read_text())
+    del manifest["digest"]
+    manifest["statement"]["notes"] = ["Another."]
+    (folder / "out/copy/release.json").write_text(manifest_text(manifest))
+    said = refusal(*made(2, "--out", "out/again", "--prior-run", "traffic-1"))
+    assert "prior_run: folders in 'out' have the release of the run 'traffic-1' and differ: '1', 'copy'" in said
+    assert "give the one that is meant as prior" in said
+
+
 def test_it_needs_a_ledger_and_a_statistic_that_takes_a_prior(folder, refusal):
     plain = ("release", "traffic.yaml", "--set", "variables.DAY=1", "--out", "out/1", "--prior-run", "traffic-1")
     assert "name ledger and dataset" in refusal(*plain)
@@ -82,6 +99,18 @@ def test_it_needs_a_ledger_and_a_statistic_that_takes_a_prior(folder, refusal):
     assert "group_sizes take no prior" in refusal("release", "sizes.yaml", "--out", "out/1", "--prior-run", "traffic-1")
 
 
+def test_check_plans_with_the_prior_of_a_run_as_release_does(folder, run, output, refusal):
+    assert run(*made(1, "--out", "out/1")).exit_code == 0
+    checked = ("check", "traffic.yaml", "--set", "variables.DAY=2", "--run", "traffic-2", *HERE[:-2])
+    said = output(*checked, "--out", "out/2", "--prior-run", "traffic-1")
+    name = Release.load("out/1").statement["release"]["id"][:8]
+    assert f"Prior: the release {name}. What is measured does not depend on it." in " ".join(said.split())
+    assert "Prior:" not in output(*checked)
+    assert not (folder / "out/2").exists()
+    assert "no run 'traffic-9'" in refusal(*checked, "--out", "out/2", "--prior-run", "traffic-9")
+    assert "name that by --out" in refusal(*checked, "--prior-run", "traffic-1")
+
+
 def test_plan_says_how_many_numbers_a_revision_moves(folder, run, output):
     assert run(*made(1, "--out", "out/1")).exit_code == 0
     said = output("plan", "traffic.yaml", "--set", "variables.DAY=1", "--revises", "out/1", "--replicates", "5")
@@ -89,3 +118,9 @@ def test_plan_says_how_many_numbers_a_revision_moves(folder, run, output):
     assert "if no record changed" in " ".join(said.split())
     less = output("plan", "traffic.yaml", "--set", "variables.DAY=1", "--like", "out/1", "--replicates", "5")
     assert "moved" not in less
+
+
+def test_commands_describe_what_is_revised_in_the_same_words(output):
+    said = {command: " ".join(output(command, "--help").split()) for command in ("plan", "check", "release")}
+    about = {text[text.index("--revises DIR") :][:90] for text in said.values()}
+    assert len(about) == 1

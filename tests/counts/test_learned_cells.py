@@ -10,6 +10,7 @@ from helpers import partly_listed
 from tallytree.counts import learned_cells as module
 from tallytree.counts.learned_cells import learned
 from tallytree.counts.measured_level import LeftOut, MeasuredLevel
+from tallytree.counts.prior_fit import PriorOfCounts
 from tallytree.counts.unlisted import LISTED
 
 AREAS = tt.Hierarchy.from_table(partly_listed.towns_of(6, 8), levels=["state", "town"])
@@ -177,6 +178,30 @@ def test_a_smaller_measurement_by_more_than_the_slack_is_not_listed(laplace, mon
             assert not listed(place, node, 1.03 * slack + 0.1)
             tried += 1
     assert tried >= 6
+
+
+def test_what_a_prior_does_not_know_is_expected_as_without_it():
+    """The first towns are known; their parts are those of the prior, and add up to what they had without it."""
+    levels, true = measured(3, variance=4.0)
+    level, above = levels[4], levels[3]
+    mean = np.maximum(above.noisy, 1.0)
+    cells = module._cells(
+        level, level.noisy.astype(float), np.full(len(level.nodes), 4.0), mean, np.full(len(mean), 4.0)
+    )
+    without, _ = module._expected(TREE, level, mean, cells)
+    everywhere = np.arange(TREE.size(4))
+    new = [np.zeros(48, dtype=bool), np.arange(48) >= 40]
+    prior = PriorOfCounts({4: (everywhere, true[4] + 0.01)}, {4: new}, {}, False)
+    parents, nodes, _ = module._all(level)
+    unknown = nodes % 48 >= 40
+    np.testing.assert_array_equal(np.isnan(prior.at(4, nodes)), unknown)
+    found, _ = module._expected(TREE, level, mean, cells, prior)
+    np.testing.assert_allclose(found[unknown], without[unknown])
+    assert not np.allclose(found[~unknown], without[~unknown])
+    sums = [np.bincount(parents[~unknown], each[~unknown]) for each in (found, without)]
+    np.testing.assert_allclose(*sums, rtol=0.01)
+    nothing = PriorOfCounts({4: (everywhere, true[4] + 0.01)}, {4: [np.ones(48, dtype=bool)] * 2}, {}, False)
+    np.testing.assert_array_equal(module._expected(TREE, level, mean, cells, nothing)[0], without)
 
 
 def test_what_is_beside_the_listed_children_is_expected_to_be_the_rest():

@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
+from helpers.inside import CountsArguments, FlowsArguments, plan_counts, plan_flows
+from tallytree.mechanisms import reconcile_counts
 
 AREAS = 400
 RNG = np.random.default_rng
@@ -125,6 +127,15 @@ def test_counts_below_0_and_counts_of_0_are_no_prior_of_a_revision(tmp_path):
     assert release(5, revises=nobody.save(tmp_path / "nobody")).statement["prior"]["share_in_cells"] == 1.0
 
 
+def test_counts_that_are_made_again_have_no_prior_and_state_none():
+    made = release(5, prior=register(numbers(4)), prior_is_public=True)
+    again, alone = (reconcile_counts(each) for each in (made, release(5)))
+    assert any("a prior" in note for note in made.statement["notes"])
+    for each in (again, alone):
+        assert "prior" not in each.statement
+        assert not any("a prior" in note for note in each.statement["notes"])
+
+
 # --- Flows ---
 
 ORIGINS = tt.Hierarchy.from_table(TABLE.slice(0, 60), ["province", "town"])
@@ -186,6 +197,63 @@ def test_a_release_of_flows_is_the_prior_of_another_and_of_its_revision(tmp_path
     assert later.statement["constraint_violations"] == 0
     folder = first.save(tmp_path / "first")
     assert flows(4, revises=folder).statement["prior"]["release"] == first.statement["release"]["id"]
+
+
+FIRST_TOWNS = 50
+"""Towns of an earlier release; the others are new."""
+
+
+def flows_then(day):
+    """A release of the flows between the first towns."""
+    towns = [f"t{i:03d}" for i in range(FIRST_TOWNS)]
+    rows = trips(day).to_pandas()
+    rows = rows[rows["from_town"].isin(towns) & rows["to_town"].isin(towns)]
+    tree = tt.Hierarchy.from_table(TABLE.slice(0, FIRST_TOWNS), ["province", "town"])
+    return tt.release_flows(
+        rows, origins=tree, destinations=tree, origin=PATHS[0], destination=PATHS[1], neighboring="add_remove",
+        budget=tt.Budget(epsilon=1, delta=1e-8), unlisted="remainder",
+    )  # fmt: skip
+
+
+def test_pairs_of_areas_that_an_earlier_release_lacks_are_not_known():
+    then = flows_then(3)
+    planned = plan_flows(
+        FlowsArguments(
+            trips(4), origins=ORIGINS, destinations=ORIGINS, origin=PATHS[0], destination=PATHS[1],
+            neighboring="add_remove", budget=tt.Budget(epsilon=1, delta=1e-8), unlisted="remainder", prior=then,
+        )
+    )  # fmt: skip
+    known, tree = planned.prior_arguments["prior"], planned.tree
+    depth = len(tree.levels) - 1
+    pairs = known.at(depth, np.arange(60 * 60)).reshape(60, 60)
+    new = np.arange(60) >= FIRST_TOWNS
+    np.testing.assert_array_equal(np.isnan(pairs), new[:, None] | new)
+    listed = then.to_pandas(then.levels[-1]).dropna(subset=[PATHS[0][1], PATHS[1][1]])["count"].sum()
+    assert np.nansum(pairs) == listed
+    provinces = known.at(2, np.arange(tree.size(2)))
+    has_new = ~np.isin(ORIGINS.labels[1].to_pylist(), TABLE.slice(0, FIRST_TOWNS)["province"].to_pylist())
+    np.testing.assert_array_equal(np.isnan(provinces), (has_new[:, None] | has_new).ravel())
+    assert flows(4, prior=then).statement["constraint_violations"] == 0
+
+
+def test_sums_of_areas_of_which_an_earlier_release_lacks_one_are_not_known():
+    """The earlier release has towns alone, so what it has of provinces are sums of these."""
+    towns = tt.Hierarchy.from_table(TABLE.slice(0, 390), ["province", "town"])
+    sides = tt.Product({"area": towns, "sex": tt.Hierarchy.from_values("sex", ["f", "m"])})
+    rows = (
+        TABLE.slice(0, 390).append_column("sex", pa.array(["f"] * 390)).append_column("n", pa.array(numbers(4)[:390]))
+    )
+    then = tt.release_tables(rows, sides, tt.Budget(epsilon=1), neighboring="add_remove", tables=[("town",)], count="n")
+    records = TABLE.append_column("n", pa.array(numbers(5)))
+    given = {"neighboring": "add_remove", "count": "n", "prior": then}
+    known = plan_counts(CountsArguments(records, TREE, tt.Budget(epsilon=1), **given)).prior_arguments["prior"]
+    depth = len(TREE.levels) - 1
+    new = np.arange(AREAS) >= 390
+    np.testing.assert_array_equal(np.isnan(known.at(depth, np.arange(AREAS))), new)
+    incomplete = np.bincount(PROVINCE, new) > 0
+    assert 0 < incomplete.sum() < 10
+    np.testing.assert_array_equal(np.isnan(known.at(depth - 1, np.arange(10))), incomplete)
+    assert np.isnan(known.at(0, np.arange(1))).all()
 
 
 def test_flows_that_list_no_remainder_take_none():

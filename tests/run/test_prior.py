@@ -81,6 +81,16 @@ def test_a_coarser_public_table_is_a_prior_too():
     assert release(2, prior=coarse, prior_is_public=True).statement["prior"]["said_to_be_public"]
 
 
+def test_files_that_a_release_wrote_are_public_tables_with_all_their_columns(earlier, tmp_path):
+    folder = earlier.save(tmp_path / "earlier", csv=True)
+    stated = earlier.table("county", "age", unbiased=True, alpha=0.1)  # with intervals and verdicts
+    assert {"std_dev", "typical_error", "unbiased", "ci_lower", "quality"} <= set(stated.column_names)
+    tables = folder / "tables"
+    for prior in (tables / "county.age.parquet", tables / "county.age.csv", stated):
+        made = release(2, prior=prior, prior_is_public=True)
+        assert made.statement["prior"]["share_in_cells"] == 1.0
+
+
 def test_releases_of_counts_are_priors_of_tables():
     counts = tt.release_counts(
         records(1), tt.Hierarchy.from_table(AREAS, ["state", "county"]), BUDGET, neighboring="add_remove"
@@ -99,6 +109,27 @@ def test_areas_of_an_earlier_release_that_are_gone_are_left_out(earlier):
     now = now[~now.county.isin(["c00", "c01"])]
     made = tt.release_tables(now, fewer, BUDGET, neighboring="add_remove", tables=TABLES, prior=earlier)
     assert 0.9 < made.statement["prior"]["share_in_cells"] < 1.0
+
+
+def test_cells_of_labels_that_an_earlier_release_lacks_are_not_known():
+    rows = records(1)
+    rows = rows[(rows.age != "a4") & (rows.county != "c11")]
+    sides = {
+        "area": tt.Hierarchy.from_table(AREAS.slice(0, 11), ["state", "county"]),
+        "age": tt.Hierarchy.from_values("age", [f"a{i}" for i in range(4)]),
+    }
+    then = tt.release_tables(rows, tt.Product(sides), BUDGET, neighboring="add_remove", tables=TABLES)
+    given = {"neighboring": "add_remove", "tables": TABLES, "prior": then}
+    planned = plan_tables(TablesArguments(records(2), PRODUCT, BUDGET, **given))
+    lacks = {"county": np.arange(12) == 11, "age": np.arange(5) == 4, "state": np.zeros(3, dtype=bool)}
+    assert len(planned.prior.tables) == len(TABLES) - 1
+    for table in TABLES[:-1]:
+        at = planned.layout.levels.index(".".join(table))
+        cells = planned.prior.tables[planned.layout.area_level(at), planned.layout.marginal(at)]
+        areas = next((lacks[name] for name in table if name != "age"), np.zeros(1, dtype=bool))
+        ages = lacks["age"] if "age" in table else np.zeros(1, dtype=bool)
+        np.testing.assert_array_equal(np.isnan(cells), areas[:, None] | ages)
+    assert release(2, prior=then).statement["constraint_violations"] == 0
 
 
 # --- What is refused ---
@@ -158,6 +189,11 @@ def test_a_release_of_other_numbers_is_refused(earlier):
         ({"prior": public_counts()[["count"]], "prior_is_public": True}, "prior: .*columns of the hierarchies"),
         ({"prior": public_counts()[["county", "count"]], "prior_is_public": True}, "prior: .*'county' and not 'state'"),
         ({"prior": public_counts().replace("c03", "c99"), "prior_is_public": True}, "prior: .*'county'"),
+        (
+            {"prior": public_counts().rename(columns={"age": "aeg"}), "prior_is_public": True},
+            "prior: column 'aeg' is none .*leave out others: it may have 'state', 'county', 'age', 'count'",
+        ),
+        ({"prior": public_counts().assign(year=2020), "prior_is_public": True}, "prior: column 'year' is none"),
         ({"prior": public_counts().assign(count=-1), "prior_is_public": True}, "prior: .*count"),
         ({"prior": public_counts().assign(count=2**52), "prior_is_public": True}, "prior: .*2\\^50"),
     ],

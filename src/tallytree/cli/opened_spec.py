@@ -45,17 +45,21 @@ def opened_spec(
     return loaded
 
 
-def with_prior_run(loaded: Spec, run: str, folder: Path) -> Spec:
-    """The spec with the release of a run as its prior, from a folder beside the one that is made.
+def with_prior_run(loaded: Spec, run: str | None, folder: Path | None) -> Spec:
+    """The spec with the release of a run as its prior, from a folder beside the one that is made; as it is without one.
 
     Raises:
-        ValueError: the statistic takes none, the spec has one, or the run's release is not found.
+        ValueError: the statistic takes none, the spec has one, no folder is named, or the run's release is not found.
         OSError: the ledger, or a folder, cannot be read.
     """
     from tallytree.ledger import Ledger
     from tallytree.run.options import PriorOptions
     from tallytree.run.prior import folder_of_run
 
+    if run is None:
+        return loaded
+    if folder is None:
+        raise ValueError("prior_run: its folder is one of those beside the folder of the release; name that by --out")
     if not issubclass(loaded.arguments_class, PriorOptions):
         raise ValueError(f"prior_run: {loaded.statistic} take no prior; leave it out")
     if loaded.table("prior") is not None:
@@ -82,12 +86,6 @@ def show_end(console: Console, loaded: Spec, released: Release, out: Path) -> No
     revises = released.statement["release"].get("revises")
     if revises is not None:
         show_line(console, f"Takes the place of the release {revises['id'][:8]} in {printable(revises['folder'])}.")
-    prior = released.statement.get("prior")
-    if prior is not None:
-        name = (
-            f"the release {prior['release'][:8]}" if prior["release"] else "a table that the publisher says is public"
-        )
-        show_line(console, f"Prior: {name}. What was measured does not depend on it.")
     if kind_of(released.statement).reconciled:  # else its one measurement is its table
         show_measurements(console, released.statement)
     if loaded.ledger_path is not None:

@@ -19,6 +19,10 @@ OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folde
 ReleaseFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The folder to make; --if-exists says what if it exists.")
 ]
+CheckedFolder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="The folder of the release; --prior-run looks beside it. None is made."),
+]
 IfExistsOption = Annotated[
     str,
     typer.Option(
@@ -111,18 +115,21 @@ _ENVIRONMENT = {"secret": "TALLYTREE_SECRET_FILE"}
 """Options that a variable of the environment can give too."""
 
 
-def takes_options_of_a_run(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes_options_of_a_run(
+    *left_out: str, only: Collection[str] = tuple(OF_A_RUN)
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a run, which are arguments of every release, with the same descriptions.
 
     The command gets them as one argument, `options`: a mapping from their names to what was given, or None.
 
     Args:
         left_out: those that the command does not have.
+        only: those that it may have.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         """The command with these options in place of the argument `options`."""
-        names = [name for name in OF_A_RUN if name not in left_out]
+        names = [name for name in OF_A_RUN if name in only and name not in left_out]
 
         def with_options(*arguments: Any, **given: Any) -> None:
             options = {name: given.pop(name) for name in names}

@@ -193,8 +193,10 @@ def _expected(
     if tried[1].likelihood > laws.likelihood:
         best, laws = tried
     known = None if prior is None else prior.at(level.depth, nodes)
-    if known is not None:
-        own, others = _scaled(known, parents, equal), best
+    there = None if known is None else ~np.isnan(known)
+    if known is not None and there is not None and there.any():
+        own, others = best.copy(), best
+        own[there] = _scaled(known[there], parents[there], best[there])
         for part in PARTS_OF_PRIOR:
             tried = by_laws(part * own + (1 - part) * others)
             if tried[1].likelihood > laws.likelihood:
@@ -203,7 +205,7 @@ def _expected(
 
 
 def _scaled(parts: FloatArray, parents: IntArray, equal: FloatArray) -> FloatArray:
-    """Parts that add up to what equal parts do, family by family: float64 (n,); equal ones where all are 0."""
+    """Parts that add up to what others, `equal`, do, family by family: float64 (n,); those where all are 0."""
     sums, wanted = (np.bincount(parents, each, minlength=int(parents.max()) + 1) for each in (parts, equal))
     scale = np.divide(wanted, sums, out=np.zeros(len(sums)), where=sums > 0)
     return np.where((sums > 0)[parents], parts * scale[parents], equal)

@@ -15,8 +15,9 @@ from tallytree.counts.measured_level import LeftOut, MeasuredLevel, without
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
+from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support import stages
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 
 ONE_CELL = (0,)
 """The marginal of a table without attributes."""
@@ -27,13 +28,15 @@ class PriorOfCounts:
     """A prior of the counts of a tree.
 
     Attributes:
-        levels: by level, root = 0: nodes, int64 (n,) ascending, and their counts, float64 (n,) ≥ 0. Others have 0;
-            nodes that it does not know are not numbers.
+        levels: by level, root = 0: nodes, int64 (n,) ascending, and their counts, float64 (n,) ≥ 0. Others have 0.
+        absent: by level, per hierarchy of the tree, which of its nodes are not known: bool (nodes of the hierarchy,).
+            What is of such a node is not a number. Empty where all are known.
         errors: by level, the error of a count, a root mean square, where that is known.
         revised: whether it is of the same records, but for corrections.
     """
 
     levels: Mapping[int, tuple[IntArray, FloatArray]]
+    absent: Mapping[int, Sequence[BoolArray]]
     errors: Mapping[int, float]
     revised: bool
 
@@ -44,6 +47,10 @@ class PriorOfCounts:
         known, counts = self.levels[depth]
         place = np.minimum(np.searchsorted(known, nodes), max(len(known) - 1, 0))
         found: FloatArray = np.where(known[place] == nodes, counts[place], 0.0) if len(known) else np.zeros(len(nodes))
+        rest = nodes
+        for absent in reversed(self.absent[depth]):
+            rest, part = np.divmod(rest, len(absent))
+            found[absent[part]] = np.nan
         return found
 
 
@@ -72,9 +79,11 @@ def prior_fit(
         measured,
         totals=None if root.variance > 0 else (0, root.noisy),
         wanted=[[ONE_CELL]] * len(whole),
-        prior={(place, ONE_CELL): each[:, None] for place, each in enumerate(known) if each is not None},
-        prior_errors={(place, ONE_CELL): prior.errors.get(level.depth, 0.0) for place, level in enumerate(whole)},
-        revised=prior.revised,
+        prior=PriorOfTables(
+            {(place, ONE_CELL): each[:, None] for place, each in enumerate(known) if each is not None},
+            {(place, ONE_CELL): prior.errors.get(level.depth, 0.0) for place, level in enumerate(whole)},
+            prior.revised,
+        ),
         progress=stages.step,
     )
     counts = [fitted.leaves[:, 0].astype(np.int64)]

@@ -30,6 +30,7 @@ from tallytree.release.statement import (
     marks_of,
     mechanism_spec,
     not_audited,
+    prior_note,
     versions,
 )
 from tallytree.release.view.recorded_measurements import (
@@ -106,7 +107,7 @@ def reconcile_group_sizes(
     return _made_again(earlier, chosen, size_tables(hierarchy, levels), about)
 
 
-_OF_THE_TABLES = ("errors", BROKEN, "fractional_numbers", "public_total_kept")
+_OF_THE_TABLES = ("errors", BROKEN, "fractional_numbers", "public_total_kept", "prior")
 """What a statement says of the earlier tables, and not of all."""
 _TAKEN_OVER: dict[str, type] = {
     "private": bool,
@@ -400,6 +401,8 @@ def _made_again(
     )
     # Of the earlier notes those go that are about its tables.
     marks, caution = marks_of(statement), mechanism.caution
+    if "prior" in statement:  # it has no part in tables that are made again
+        marks = [*marks, prior_note(statement["prior"])]
     kept = [
         each
         for each in statement["notes"]

@@ -176,6 +176,19 @@ def mechanism_code(statement: Mapping[str, Any]) -> str | None:
     return mechanism.get("code")
 
 
+def prior_words(prior: Mapping[str, Any]) -> str:
+    """How sentences name the prior of a statement: a release by the start of its id, or a table."""
+    return f"the release {prior['release'][:8]}" if prior["release"] else "a table that the publisher says is public"
+
+
+def prior_note(prior: Mapping[str, Any]) -> str:
+    """What the notes of a statement say of its prior."""
+    return (
+        f"Numbers are also moved towards those of a prior, {prior_words(prior)}, as far as the noisy numbers say that "
+        "it is like this one. A change since then that the noise hides may not show in a number."
+    )
+
+
 BROKEN = "broken_promises"
 """The key of a statement that lists what its release does not keep, though its mechanism promised it."""
 

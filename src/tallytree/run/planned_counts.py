@@ -129,7 +129,11 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
             return {}
         tables: Mapping[Any, Any] = self.prior.tables
         levels = {depth: (nodes, tables[depth, 1]) for (depth, of), nodes in tables.items() if of == 0}
-        return {"prior": PriorOfCounts(levels, self.prior.errors, self.prior.revised)}
+        absent = {
+            depth: [tables[key].astype(bool) for key in sorted(tables) if key[0] == depth and key[1] > 1]
+            for depth in levels
+        }
+        return {"prior": PriorOfCounts(levels, absent, self.prior.errors, self.prior.revised)}
 
     def tabulate(
         self, work: Workspace | None = None, people: CountedPeople | None = None

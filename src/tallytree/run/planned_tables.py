@@ -34,6 +34,7 @@ from tallytree.run.people import (
 )
 from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace, not_taken
+from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support.machine import described_bytes
 from tallytree.tables import FittedTables, LeastSquares, PublicTotals, TableLayout, TablesMechanism
 
@@ -209,7 +210,8 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """What `TablesMechanism.reconcile` takes of the prior, by argument; nothing without one."""
         if self.prior is None:
             return {}
-        return {"prior": self.prior.tables, "prior_errors": self.prior.errors, "revised": self.prior.revised}
+        tables: Mapping[Any, Any] = self.prior.tables
+        return {"prior": PriorOfTables(tables, self.prior.errors, self.prior.revised)}
 
     def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> TrueTables:
         """See `Planned.tabulate`."""

@@ -28,6 +28,7 @@ import numpy as np
 from tallytree.ledger import Account, Ledger, checked_run
 from tallytree.release import Release
 from tallytree.release.level_tables import FileTable
+from tallytree.release.statement import prior_note
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
 from tallytree.run.revised import refuse_unrecorded
@@ -42,10 +43,6 @@ REVISED_NOT_PAID = (
     "give the ledger that it was recorded in, or a mechanism that takes no prior, such as LeastSquares(pooling='none') "
     "of tables or TopDown of counts"
 )
-NOTE = (
-    "Numbers are also moved towards those of a prior, {}, as far as the noisy numbers say that it is like this one. A "
-    "change since then that the noise hides may not show in a number."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +51,7 @@ class Prior:
 
     Attributes:
         tables: of tables, by level of the areas and marginal, float64 (areas, cells); of counts see `prior_of_counts`.
-            Areas that it does not have are not numbers.
+            Cells whose labels it does not have are not numbers.
         errors: of a cell of each, a root mean square, by the same keys but for counts, where the key is the level.
         found: the least share, over its tables, of what it counts in cells of the hierarchies.
         release: the release that it is, where it is one.
@@ -95,8 +92,7 @@ class Prior:
     @property
     def note(self) -> str:
         """What the statement's notes say of it."""
-        release = self.facts["release"]
-        return NOTE.format(f"the release {release[:8]}" if release else "a table that the publisher says is public")
+        return prior_note(self.facts)
 
     @property
     def recorded(self) -> dict[str, str]:
@@ -218,7 +214,7 @@ def folder_of_run(
         own: the name of the run that is made; None without one.
 
     Raises:
-        ValueError: no ledger is named, it does not have the run, or no folder has the release.
+        ValueError: no ledger is named, it does not have the run, no folder has the release, or several do and differ.
         OSError: the ledger, or a folder, cannot be read.
     """
     if ledger is None or dataset is None:
@@ -235,13 +231,22 @@ def folder_of_run(
         )
     wanted = before[-1] if before and before[-1] in found else found[-1]
     beside = Path(os.path.abspath(folder)).parent  # noqa: PTH100  (as the release is saved)
-    for file in sorted(beside.glob("*/release.json")):
+    folders: dict[str, Path] = {}  # one of each digest
+    for file in sorted(beside.glob("*/release.json"), reverse=True):
         try:
-            stated = json.loads(file.read_bytes())["statement"]["release"]["id"]
+            manifest = json.loads(file.read_bytes())
+            if manifest["statement"]["release"]["id"] == wanted:
+                folders[manifest["digest"]] = file.parent
         except (ValueError, KeyError, TypeError):  # of something else; what is found is checked when it is loaded
             continue
-        if stated == wanted:
-            return file.parent
-    raise ValueError(
-        f"prior_run: no folder in {beside.name!r} has the release of the run {run!r}; give its folder as prior"
-    )
+    if not folders:
+        raise ValueError(
+            f"prior_run: no folder in {beside.name!r} has the release of the run {run!r}; give its folder as prior"
+        )
+    if len(folders) > 1:
+        named = ", ".join(sorted(repr(each.name) for each in folders.values()))
+        raise ValueError(
+            f"prior_run: folders in {beside.name!r} have the release of the run {run!r} and differ: {named}; give the "
+            "one that is meant as prior"
+        )
+    return next(iter(folders.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.engines import Local
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.kinds.terms import OnUnknown
 from tallytree.private import CountRecords, LeafCounts
 from tallytree.product import Attribute, LeafKey, Product
@@ -55,8 +56,8 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
     errors: dict[Place, float] = {}
     for refined, listed, error in read.tables:
         level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
-        areas = layout.product.attributes[0]
-        cells[_absent(areas, layout.areas_refined(level), read.release)] = np.nan
+        gone = _absent(layout.product.attributes, layout.refined_at(level, marginal), read.release)
+        cells[reduce(np.logical_or.outer, gone).reshape(cells.shape)] = np.nan
         tables[level, marginal] = cells
         errors[level, marginal] = error
     return Prior(tables, errors, read.found, read.release, read.revised, given.prior_is_public)
@@ -66,7 +67,8 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
     """The prior of a release of counts; None without one.
 
     Its `tables` are by level: (depth, 0) has nodes, int64 (n,) ascending, and (depth, 1) their counts, float64 (n,);
-    all other nodes of the level have 0.
+    all other nodes of the level have 0. Where the earlier release lacks labels, (depth, 2) and so on have, per
+    hierarchy, which nodes are absent, int64 (nodes,), 0 or 1: what is of such a node is not known.
 
     Args:
         given: the options; see `prior_of_tables`.
@@ -80,6 +82,7 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
     if read is None:
         return None
     levels: dict[int, tuple[IntArray, FloatArray]] = {}
+    absent: dict[int, list[BoolArray]] = {}
     errors: dict[int, float] = {}
     for refined, listed, error in read.tables:
         if isinstance(tree, Product):
@@ -89,23 +92,23 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
             depth, rows = found
         else:
             depth, rows = len(tree.levels) - 1 - len(tree.columns) + refined[0], listed.parts[0]
-        nodes, counts = sum_by_key(rows, listed.counts.astype(np.float64))
-        if isinstance(tree, Hierarchy) and (absent := _absent(sides[0], refined[0], read.release)).any():
-            gone = np.flatnonzero(absent)
-            nodes, counts = sum_by_key(
-                np.concatenate([nodes, gone]), np.concatenate([counts, np.full(len(gone), np.nan)])
-            )
-        levels[depth], errors[depth] = (nodes, counts), error
+        levels[depth], errors[depth] = sum_by_key(rows, listed.counts.astype(np.float64)), error
+        absent[depth] = _absent(sides, _refined_at(tree, depth), read.release)
     if not levels:
         if read.revised:
             return None
         raise ValueError("prior: it has no level of the tree; give a table or a release with columns of its levels")
     for depth in range(max(levels), 0, -1):  # coarser levels are sums, where they are not given
-        nodes, counts = levels[depth]
-        levels.setdefault(depth - 1, sum_by_key(tree.parents(depth, nodes), counts))
+        if depth - 1 not in levels:
+            nodes, counts = levels[depth]
+            levels[depth - 1] = sum_by_key(tree.parents(depth, nodes), counts)
+            fine, coarse = _refined_at(tree, depth), _refined_at(tree, depth - 1)
+            absent[depth - 1] = list(map(_with_absent_below, sides, fine, coarse, absent[depth]))
     tables: dict[tuple[int, int], NumberArray] = {}
     for depth, each in levels.items():
-        tables |= {(depth, 0): each[0], (depth, 1): each[1]}
+        gone = absent[depth] if any(map(np.any, absent[depth])) else []
+        parts: list[NumberArray] = [*each, *(side.astype(np.int64) for side in gone)]
+        tables |= {(depth, part): numbers for part, numbers in enumerate(parts)}
     return Prior(tables, errors, read.found, read.release, read.revised, given.prior_is_public)
 
 
@@ -188,26 +191,42 @@ def _sides(tree: Hierarchy | Product) -> Sequence[Attribute]:
     return tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
 
 
-def _absent(side: Attribute, refined: int, release: Release | None) -> BoolArray:
-    """The areas that an earlier release does not have, as there were none then: bool (areas,); of a table, none.
+def _refined_at(tree: Hierarchy | Product, depth: int) -> list[int]:
+    """How many columns of each of its hierarchies are refined at a level of a tree."""
+    columns = tree.path_columns(depth)
+    return [sum(column in columns for column in side.columns) for side in _sides(tree)]
+
+
+def _with_absent_below(side: Attribute, fine: int, coarse: int, absent: BoolArray) -> BoolArray:
+    """The nodes of a hierarchy, where `coarse` columns are refined, that have an absent one below: bool (nodes,)."""
+    found: BoolArray = np.zeros(side.size(coarse), dtype=np.bool_)
+    found[side.ancestors(fine, coarse)[absent]] = True
+    return found
+
+
+def _absent(sides: Sequence[Attribute], refined: Sequence[int], release: Release | None) -> list[BoolArray]:
+    """The nodes of each hierarchy whose labels an earlier release does not have: bool (nodes,); of a table, none.
 
     Args:
-        side: the hierarchy of the areas.
-        refined: how many of its columns are refined at their level.
-        release: the earlier release; None where the prior is a table, in which areas that are not listed have 0.
+        sides: the hierarchies.
+        refined: how many columns of each are refined.
+        release: the earlier release; None where the prior is a table, in which nodes that are not listed have 0.
     """
-    absent: BoolArray = np.zeros(side.size(refined), dtype=np.bool_)
-    if release is None or not refined or release.tree is None:
-        return absent
-    tree = ReleaseView(release).known_tree
-    other = next((each for each in _sides(tree) if each.columns[:refined] == side.columns[:refined]), None)
-    if other is None:
-        return absent
-    names = list(side.columns[:refined])
-    own = _path_table(side, refined)
-    numbered = own.append_column(_NUMBER, pa.array(np.arange(own.num_rows)))
-    absent[numbered.join(_path_table(other, refined), names, join_type="left anti").column(_NUMBER).to_numpy()] = True
-    return absent
+    found: list[BoolArray] = [
+        np.zeros(side.size(depth), dtype=np.bool_) for side, depth in zip(sides, refined, strict=True)
+    ]
+    if release is None or release.tree is None:
+        return found
+    others = _sides(ReleaseView(release).known_tree)
+    for side, depth, absent in zip(sides, refined, found, strict=True):
+        names = list(side.columns[:depth])
+        other = next((each for each in others if list(each.columns[:depth]) == names), None)
+        if names and other is not None:
+            own = _path_table(side, depth)
+            numbered = own.append_column(_NUMBER, pa.array(np.arange(own.num_rows)))
+            there = _path_table(other, depth)
+            absent[numbered.join(there, names, join_type="left anti").column(_NUMBER).to_numpy()] = True
+    return found
 
 
 @dataclass(frozen=True)
@@ -231,7 +250,7 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
     """The tables of a prior, of those with columns of the hierarchies, and of no others.
 
     Raises:
-        ValueError: a table without a count, or without such columns.
+        ValueError: a table without a count, or without such columns; or with a column that is unknown.
     """
     if release is None:
         names = column_names(locate(prior, "prior", (), public=True), "prior")
@@ -240,6 +259,12 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
             raise ValueError(
                 f"prior: it has the columns {', '.join(map(repr, names))}; it needs {COUNT!r}, and columns of the "
                 f"hierarchies, which are {', '.join(map(repr, columns))}"
+            )
+        strange = [name for name in names if name not in (*columns, *RESERVED)]
+        if strange:  # a misspelt column would be taken for one that is absent, and a further one be added up over
+            raise ValueError(
+                f"prior: column {strange[0]!r} is none of the hierarchies; name the columns as in these, and leave out "
+                f"others: it may have {', '.join(map(repr, [*columns, COUNT]))}, and errors as a release has them"
             )
         yield _PriorTable(prior, known)
         return

@@ -322,9 +322,9 @@ class TableLayout:
         """The level of a table's areas in `families`; 0 is the root."""
         return self._sides[0].level(self.tables[depth].refined[0])
 
-    def areas_refined(self, level: int) -> int:
-        """How many columns of the areas are refined at a level of `families`."""
-        return self._sides[0].refined[level]
+    def refined_at(self, level: int, marginal: Marginal) -> tuple[int, ...]:
+        """Per hierarchy, how many columns are refined in a marginal of areas of a level of `families`."""
+        return tuple(side.refined[at] for side, at in zip(self._sides, (level, *marginal), strict=True))
 
     def area_level_at(self, refined: int) -> int:
         """The level, in `families`, at which so many columns of the areas are refined."""

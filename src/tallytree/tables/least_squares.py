@@ -11,7 +11,7 @@ import numpy as np
 from tallytree.kinds.measurements import Measures, Statistic
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
-from tallytree.solvers.tables.variance import Table
+from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support import stages
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.large_arrays import LargeArrays
@@ -60,9 +60,7 @@ class LeastSquares(TablesMechanism):
         measured: Mapping[str, Statistic],
         totals: PublicTotals | None,
         measurer: Measures,
-        prior: Mapping[Table, FloatArray] | None = None,
-        prior_errors: Mapping[Table, float] | None = None,
-        revised: bool = False,
+        prior: PriorOfTables | None = None,
         arrays: LargeArrays | None = None,
     ) -> FittedTables:
         """See `TablesMechanism.reconcile`, and of the other arguments `solvers.tables.fit`."""
@@ -85,8 +83,6 @@ class LeastSquares(TablesMechanism):
             impossible=layout.impossible,
             pooled=self.pooling == "areas",
             prior=prior,
-            prior_errors=prior_errors,
-            revised=revised,
             arrays=arrays,
             progress=stages.step,
         )

@@ -93,7 +93,7 @@ class TablesMechanism(Mechanism):
 
     @property
     def takes_prior(self) -> bool:
-        """Whether `reconcile` has the arguments `prior`, `prior_errors` and `revised` of `solvers.tables.fit`."""
+        """Whether `reconcile` has an argument `prior`, a `solvers.tables.prior.PriorOfTables`."""
         return False
 
     @abstractmethod

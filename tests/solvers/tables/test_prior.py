@@ -9,7 +9,7 @@ from tallytree.solvers.laws import ALONE, REVISED, WITH_PRIOR, evidence, guarded
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail, Lattice
-from tallytree.solvers.tables.prior import expected_by_prior, prior_rows, with_prior
+from tallytree.solvers.tables.prior import PriorOfTables, expected_by_prior, prior_rows, with_prior
 
 RNG = np.random.default_rng
 TOTAL, BOTH = (0, 0), (1, 1)
@@ -205,7 +205,7 @@ def test_a_prior_that_resembles_the_truth_lowers_errors_and_states_it():
     for seed in range(8):
         true, before = areas_with_patterns(seed)
         without = fitted(true, 10.0, seed)
-        made = fitted(true, 10.0, seed, prior={(1, BOTH): before.astype(float)})
+        made = fitted(true, 10.0, seed, prior=PriorOfTables({(1, BOTH): before.astype(float)}))
         alone.append(error(without, true))
         known.append(error(made, true))
         stated.append(np.sqrt(np.mean(made.typical_errors[1, BOTH] ** 2)))
@@ -223,7 +223,7 @@ def test_a_prior_whose_cells_are_shuffled_costs_next_to_nothing(sigma):
         true, before = areas_with_patterns(seed)
         wrong = RNG(seed).permutation(before.ravel()).reshape(before.shape).astype(float)
         alone.append(error(fitted(true, sigma, seed), true))
-        shuffled.append(error(fitted(true, sigma, seed, prior={(1, BOTH): wrong}), true))
+        shuffled.append(error(fitted(true, sigma, seed, prior=PriorOfTables({(1, BOTH): wrong})), true))
     assert np.mean(shuffled) <= 1.02 * np.mean(alone)
 
 
@@ -247,14 +247,14 @@ def test_a_prior_of_zeros_or_of_a_few_areas_is_no_error():
     some = np.full(before.shape, np.nan)
     some[:3] = before[:3]
     for prior in (np.zeros(before.shape), some, np.full(before.shape, np.nan)):
-        made = fitted(true, 10.0, 1, prior={(1, BOTH): prior})
+        made = fitted(true, 10.0, 1, prior=PriorOfTables({(1, BOTH): prior}))
         assert made.leaves.min() >= 0
         assert error(made, true) <= 1.05 * error(fitted(true, 10.0, 1), true)
 
 
 def test_a_prior_has_no_part_without_pooling():
     true, before = areas_with_patterns(1)
-    with_it = fitted(true, 10.0, 1, prior={(1, BOTH): before.astype(float)}, pooled=False)
+    with_it = fitted(true, 10.0, 1, prior=PriorOfTables({(1, BOTH): before.astype(float)}), pooled=False)
     np.testing.assert_array_equal(with_it.leaves, fitted(true, 10.0, 1, pooled=False).leaves)
 
 
@@ -264,8 +264,22 @@ def test_a_revision_stays_near_what_it_revises_and_shows_what_changed():
     first = fitted(true, 3.0, 1).leaves
     now = true.copy()
     now[7] += 400
-    made = fitted(now, 30.0, 2, prior={(1, BOTH): first.astype(float)}, revised=True).leaves
+    made = fitted(now, 30.0, 2, prior=PriorOfTables({(1, BOTH): first.astype(float)}, revised=True)).leaves
     alone = fitted(now, 30.0, 2).leaves
     others = np.arange(40) != 7
     assert np.sqrt(np.mean((made - first)[others] ** 2)) <= 0.5 * np.sqrt(np.mean((alone - first)[others] ** 2))
     assert abs((made - now)[7].mean()) <= 40
+
+
+def test_at_the_root_a_cell_that_a_prior_of_other_units_does_not_know_is_expected_as_without_it():
+    true = RNG(5).poisson(300, (1, 60))
+    noisy = true + RNG(6).normal(0, 60, true.shape).round().astype(np.int64)
+    measured = [[NoisyTable((0,), true.sum(keepdims=True), 1.0), NoisyTable((1,), noisy, 3_600.0)]]
+    made = []
+    for units in (1.0, 1_000.0):
+        cells = true * units
+        cells[0, 7] = np.nan
+        prior = PriorOfTables({(0, (1,)): cells}, revised=True)
+        made.append(fit(Detail.flat((60,)), [], measured, wanted=[[(1,)]], prior=prior).leaves)
+    np.testing.assert_array_equal(*made)
+    assert np.sqrt(np.mean((made[0] - true) ** 2)) <= 30  # of 60

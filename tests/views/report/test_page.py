@@ -124,6 +124,18 @@ def test_what_the_publisher_says_is_shown_first_and_escaped(undrawn, counts_rele
     assert shown.index("Release id") > shown.index("Appendix: what was released, from what, and how")
 
 
+def test_the_prior_stands_beside_the_method(undrawn, counts_release):
+    prior = {"digest": "0" * 64, "release": "ab" * 16, "said_to_be_public": False, "spent": None, "share_in_cells": 1.0}
+    texts = []
+    for facts in ({}, {"prior": prior}, {"prior": prior | {"release": None, "said_to_be_public": True}}):
+        text = Reader(report_page(replace(counts_release, statement={**counts_release.statement, **facts}))).text
+        facts_of_method = text[text.rindex("LeastSquares") : text.rindex("Records outside the hierarchy")]
+        texts.append(" ".join(facts_of_method.split()))
+    assert "Prior" not in texts[0]
+    assert "Prior The numbers are also moved towards those of the release abababab, as far as" in texts[1]
+    assert "those of a table that the publisher says is public, as far as the noisy numbers, which" in texts[2]
+
+
 def test_the_summary_says_in_plain_words_what_how_far_off_and_what_is_protected(undrawn, sizes_release):
     text = Reader(report_page(sizes_release)).text
     short = text[text.rindex("In plain words") : text.index("Epsilon (ε) bounds")]

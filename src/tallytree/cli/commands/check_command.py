@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.opened_spec import opened_spec
+from tallytree.cli.opened_spec import opened_spec, with_prior_run
 from tallytree.cli.rendering.statements import (
     show_measurements,
     show_noise,
@@ -20,6 +20,8 @@ from tallytree.cli.rendering.statements import (
 from tallytree.cli.rendering.terminal import open_console, printable, show_line
 from tallytree.cli.shared_options import (
     AllowCodeOption,
+    CheckedFolder,
+    PriorRunOption,
     SetOption,
     SpecFile,
     takes_options_of_a_run,
@@ -37,8 +39,10 @@ def check(
     context: typer.Context,
     spec: SpecFile,
     options: Mapping[str, Any],
+    out: CheckedFolder = None,
     changes: SetOption = None,
     allow_code: AllowCodeOption = False,
+    prior_run: PriorRunOption = None,
 ) -> None:
     """Show what SPEC.yaml would publish; spends nothing.
 
@@ -51,7 +55,7 @@ def check(
         from tallytree.release.statement import described_statement
 
         loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
-        planned = loaded.check()
+        planned = with_prior_run(loaded, prior_run, out).check()
         statement = {**planned.statement, **planned.risk()}
         statement = described_statement(weak_protection(statement) | statement, planned.arguments.description)
         console = open_console()

@@ -14,7 +14,7 @@ from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.rendering.statements import show_marks
 from tallytree.cli.rendering.terminal import fitted_table, open_console, printable, show_line
-from tallytree.cli.shared_options import AllowCodeOption, SetOption, SpecFile
+from tallytree.cli.shared_options import AllowCodeOption, SetOption, SpecFile, takes_options_of_a_run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from tallytree.numbers.accuracy.error_plan import ErrorPlan
 
 
+@takes_options_of_a_run(only=["revises"])
 def plan(
     context: typer.Context,
     spec: SpecFile,
+    options: Mapping[str, Any],
     epsilons: Annotated[
         list[str] | None,
         typer.Option("--epsilon", metavar="NUMBER", help="An epsilon to compare with; may be given several times."),
@@ -50,15 +52,6 @@ def plan(
             help="Public stand-in data to simulate on: the folder of a release, or a public table.",
         ),
     ] = None,
-    revises: Annotated[
-        Path | None,
-        typer.Option(
-            "--revises",
-            metavar="DIR",
-            help="The folder of the release that this one is to take the place of: how many numbers move by how much, "
-            "if no record changed.",
-        ),
-    ] = None,
     replicates: Annotated[
         int | None, typer.Option("--replicates", metavar="NUMBER", help="The number of replicates of a simulation.")
     ] = None,
@@ -80,8 +73,8 @@ def plan(
 ) -> None:
     """Show the expected errors of SPEC.yaml; spends nothing.
 
-    Also the risk, at several budgets and by several mechanisms. Only the spec and its public tables are read. The
-    private table need not exist.
+    Also the risk, at several budgets and by several mechanisms. With --revises also how many numbers move by how much,
+    if no record changed. Only the spec and its public tables are read. The private table need not exist.
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.numbers.accuracy.simulated_errors import DEFAULT_REPLICATES
@@ -98,7 +91,7 @@ def plan(
             mechanisms=mechanisms or None,
             target=None if not targets else dict(_distinct([parsed_target(each) for each in targets])),
             like=like,
-            revises=revises,
+            **options,
             replicates=DEFAULT_REPLICATES if replicates is None else replicates,
             seed=seed,
             changes=changes or (),
@@ -109,7 +102,7 @@ def plan(
         if as_json:
             typer.echo(error_plan_json(found))
         else:
-            show_error_plan(console, found, revised=revises is not None)
+            show_error_plan(console, found, revised=options["revises"] is not None)
         if picture is not None:
             save_picture(found, picture)
             logs.note(f"Picture: {picture}", event="picture")

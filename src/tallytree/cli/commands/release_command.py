@@ -67,8 +67,7 @@ def release(
             from tallytree.run.output import Output
 
             loaded = opened_spec(context, spec, changes, allow_code=allow_code, **options)
-            if prior_run is not None:
-                loaded = with_prior_run(loaded, prior_run, out)
+            loaded = with_prior_run(loaded, prior_run, out)
             output = Output(out, if_exists, fallback_out, csv, on_repeated=say_repeated)
             if is_finished(loaded, output):
                 if report and lacks_report(out) and can_report():

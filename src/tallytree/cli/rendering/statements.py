@@ -214,6 +214,10 @@ def show_terms(console: Console, statement: Mapping[str, Any], spends: str = "Sp
     show_line(console, f"Guarantee: {statement['guarantee']}")
     if "risk" in statement:
         show_line(console, f"Risk: {statement['risk']['summary']}")
+    if "prior" in statement:
+        from tallytree.release.statement import prior_words
+
+        show_line(console, f"Prior: {prior_words(statement['prior'])}. What is measured does not depend on it.")
 
 
 def _amount(amount: float | str) -> str:

@@ -7,7 +7,7 @@ its variance. The nearest non-negative table with the sums that are decided is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +24,7 @@ from tallytree.solvers.tables.pooling import (
     own_variances,
     reached_errors,
 )
-from tallytree.solvers.tables.prior import expected_by_prior, prior_rows, with_prior
+from tallytree.solvers.tables.prior import PriorOfTables, expected_by_prior, prior_rows, with_prior
 from tallytree.solvers.tables.variance import Table
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.large_arrays import LargeArrays
@@ -68,9 +68,7 @@ def decided_tables(
     wanted: Sequence[Iterable[Marginal]],
     estimates: dict[Table, FloatArray],
     *,
-    prior: Mapping[Table, FloatArray] | None = None,
-    prior_errors: Mapping[Table, float] | None = None,
-    revised: bool = False,
+    prior: PriorOfTables | None,
     pooled: bool,
     arrays: LargeArrays,
     progress: Callable[[str], None],
@@ -87,14 +85,12 @@ def decided_tables(
         zero: bool (detail cells,), those that are 0 in every area.
         wanted: per level, the marginals whose least-squares estimates are added to `estimates`.
         estimates: gets them.
-        prior: some tables of a prior, see `fit`.
-        prior_errors: see `fit`.
-        revised: see `fit`.
+        prior: see `fit`.
         pooled: whether cells learn from each other.
         arrays: makes what is decided.
         progress: is told what is done.
     """
-    priors = prior_rows([level.lattice for level in levels], families, prior or {})
+    priors = prior_rows([level.lattice for level in levels], families, {} if prior is None else prior.tables)
     root = levels[0]
     components = root.components(slice(0, 1)).copy()
     if exact:
@@ -122,9 +118,8 @@ def decided_tables(
             bases[depth],
             arrays,
             priors[depth],
-            np.array([(prior_errors or {}).get((depth, marginal), 0.0) for marginal in level.lattice.known]),
-            revised,
-            depth == 0,
+            prior,
+            depth,
         )
         components = areas.estimated(components)
         estimates |= {(depth, marginal): areas.copied(areas.tables, marginal) for marginal in wanted[depth]}
@@ -150,10 +145,9 @@ class _Areas:
         totals: the children's exact totals; None where they are not known.
         base: (children,) the number of finest areas of each.
         arrays: makes the tables.
-        prior: (children, P) the cells of a prior, not a number where it has none; None where it has no cell.
-        prior_errors: (K,) of a cell of each table of the prior, root mean squares; 0 where that is not known.
-        revised: whether the prior is of the same records, but for corrections.
-        rooted: whether they are the root.
+        prior_rows: (children, P) the cells of the prior, not a number where it has none; None where it has no cell.
+        prior: see `fit`.
+        depth: their level; 0 is that of the root.
         tables: (children, P) estimates, then tables.
         own: (children, P), see `Decided`.
         errors: (children, P), see `Decided`.
@@ -170,10 +164,9 @@ class _Areas:
     totals: IntArray | None
     base: FloatArray
     arrays: LargeArrays
-    prior: FloatArray | None
-    prior_errors: FloatArray
-    revised: bool
-    rooted: bool
+    prior_rows: FloatArray | None
+    prior: PriorOfTables | None
+    depth: int
     tables: FloatArray = field(init=False)
     own: FloatArray = field(init=False)
     errors: FloatArray = field(init=False)
@@ -193,6 +186,11 @@ class _Areas:
 
         self.arrays.each(work, np.full(len(of), found.shape[1]))
         return found
+
+    @property
+    def rooted(self) -> bool:
+        """Whether they are the root."""
+        return self.depth == 0
 
     def estimated(self, above: FloatArray) -> FloatArray:
         """The children's estimates, as components, from those of the areas above; the tables begin with them."""
@@ -224,7 +222,7 @@ class _Areas:
         for k in range(len(self.below.lattice.known)):
             if k == 0 and self.totals is not None:
                 continue
-            learns = pooled and (len(self.tables) >= LEAST_AREAS or self.prior is not None)
+            learns = pooled and (len(self.tables) >= LEAST_AREAS or self.prior_rows is not None)
             if not (learns and self._pooled(k, above, free, coarser, spread[:, k])):
                 self._alone(k, above, own[k])
         return Decided(self.tables, self.own, self.errors)
@@ -277,9 +275,9 @@ class _Areas:
         self._each(moved, width)
         laws = learned_laws(y, expected, deviations)
         by_prior = self._by_prior(k, above, expected)
-        if by_prior is not None:
-            error = float(self.prior_errors[k])
-            laws, expected = with_prior(y, expected, by_prior, deviations, laws, error=error, revised=self.revised)
+        if self.prior is not None and by_prior is not None:
+            error, revised = self.prior.errors.get((self.depth, lattice.known[k]), 0.0), self.prior.revised
+            laws, expected = with_prior(y, expected, by_prior, deviations, laws, error=error, revised=revised)
         if laws is None or (laws.parts is ALONE and areas < LEAST_AREAS):
             return False
 
@@ -327,9 +325,12 @@ class _Areas:
             expected: (children, n) M without the prior.
         """
         place = self.below.lattice.places[self.below.lattice.known[k]]
-        if self.prior is None or np.isnan(self.prior[:, place]).all():
+        if self.prior_rows is None or np.isnan(self.prior_rows[:, place]).all():
             return None
-        prior, found = np.ascontiguousarray(self.prior[:, place]), np.empty_like(expected)
+        prior, found = np.ascontiguousarray(self.prior_rows[:, place]), np.empty_like(expected)
+        known = ~np.isnan(prior)
+        if self.rooted and not known.all() and (whole := prior[known].sum()) > 0:  # others are as `expected` has them
+            prior = prior * (expected[known].sum() / whole)
         parents = prior if self.rooted else np.ascontiguousarray(above.tables[:, place])
 
         def work(part: slice) -> None:

@@ -14,7 +14,7 @@ Source: ours; `docs/decisions/0051-coarse-to-fine.md` has what else was tried.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,6 +27,7 @@ from tallytree.solvers.tables.decided import Decided, decided_tables
 from tallytree.solvers.tables.integers import Rounding
 from tallytree.solvers.tables.linear import NoisyTable, upward
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
+from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.solvers.tables.raking import rake_tree
 from tallytree.solvers.tables.variance import Table, expected_std_devs
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray
@@ -81,9 +82,7 @@ def fit(
     impossible: BoolArray | None = None,
     wanted: Sequence[Iterable[Marginal]] | None = None,
     pooled: bool = True,
-    prior: Mapping[Table, FloatArray] | None = None,
-    prior_errors: Mapping[Table, float] | None = None,
-    revised: bool = False,
+    prior: PriorOfTables | None = None,
     arrays: LargeArrays | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TableFit:
@@ -98,10 +97,7 @@ def fit(
         impossible: bool (detail cells,), those that are 0 in every area; None where there are none.
         wanted: per level of areas, the marginals whose least-squares estimates are returned.
         pooled: whether cells learn from each other what is expected of them.
-        prior: by level of areas and marginal, float64 (areas, cells) ≥ 0, the cells of an earlier table, or of one from
-            elsewhere, of about the same; areas that it does not have are not numbers. It has a part only if pooled.
-        prior_errors: of a cell of these tables, where that is known: root mean squares.
-        revised: whether the prior is of the same records, but for corrections: then tables of a few cells take it too.
+        prior: what the cells are expected to resemble; None without it. It has a part only if pooled.
         arrays: makes all large arrays; None has them in memory. The result does not depend on it.
         progress: is told what begins.
 
@@ -124,8 +120,6 @@ def fit(
         zero,
         pooled,
         prior,
-        prior_errors,
-        revised,
         arrays,
         progress or (lambda stage: None),
     )
@@ -190,9 +184,7 @@ class _Problem:
     exact: list[IntArray]
     zero: BoolArray
     pooled: bool
-    prior: Mapping[Table, FloatArray] | None
-    prior_errors: Mapping[Table, float] | None
-    revised: bool
+    prior: PriorOfTables | None
     arrays: LargeArrays
     progress: Callable[[str], None]
 
@@ -206,8 +198,7 @@ class _Problem:
         estimates: dict[Table, FloatArray] = {}
         decided = decided_tables(
             levels, self.families, sums, exactly, LEAST_DEVIATION, self.exact, self.zero, wanted, estimates,
-            prior=self.prior, prior_errors=self.prior_errors, revised=self.revised, pooled=self.pooled,
-            arrays=self.arrays, progress=self.progress,
+            prior=self.prior, pooled=self.pooled, arrays=self.arrays, progress=self.progress,
         )  # fmt: skip
         targets = [each.tables for each in decided]
         if self.pooled:

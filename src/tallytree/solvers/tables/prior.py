@@ -9,6 +9,7 @@ without it. So a prior that has nothing to do with the tables changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,6 +32,22 @@ noise tells little of both, the prior knows more. Of fewer, the evidence that ha
 chance."""
 
 
+@dataclass(frozen=True, eq=False)
+class PriorOfTables:
+    """A prior of tables.
+
+    Attributes:
+        tables: by level of areas and marginal, float64 (areas, cells) ≥ 0, the cells of an earlier table, or of one
+            from elsewhere, of about the same. What it does not know is not a number.
+        errors: of a cell of these tables, where that is known: root mean squares.
+        revised: whether it is of the same records, but for corrections: then tables of a few cells take it too.
+    """
+
+    tables: Mapping[Table, FloatArray]
+    errors: Mapping[Table, float] = field(default_factory=dict)
+    revised: bool = False
+
+
 def prior_rows(
     lattices: Sequence[Lattice], families: Sequence[IntArray], given: Mapping[Table, FloatArray]
 ) -> list[FloatArray | None]:
@@ -39,7 +56,7 @@ def prior_rows(
     Args:
         lattices: per level of areas, root first.
         families: per level but the last, where the children of each area begin.
-        given: some tables, float64 (areas, cells) ≥ 0; areas that the prior does not have are not numbers.
+        given: see `PriorOfTables.tables`.
 
     Returns:
         Per level, (areas, P): of each table the cells that are given, else the sums of the coarsest given table of the

@@ -13,7 +13,7 @@ from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_unit, is_bounded, worded, words_of
 from tallytree.release.remainders import unlisted_sentence
-from tallytree.release.statement import description_of, fitted_to_persons, mechanism_code, unknown_records
+from tallytree.release.statement import description_of, fitted_to_persons, mechanism_code, prior_words, unknown_records
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.sources.addresses import LIST_OF_FILES
 from tallytree.views.boundaries import Boundaries
@@ -72,6 +72,12 @@ def all_sections(
     ]
 
 
+_TOWARDS = (
+    "The numbers are also moved towards those of {}, as far as the noisy numbers, which do not depend on it, resemble "
+    "them."
+)
+
+
 def _appendix(release: Release) -> ReportSection:
     statement, spec = release.statement, release.spec
     which = statement["release"]
@@ -87,6 +93,7 @@ def _appendix(release: Release) -> ReportSection:
         ("With the public tables", listed(beside) or "the hierarchy, which is in the folder"),
         ("Method", f"{name(mechanism['name'])} ({_options(mechanism.get('options') or {})})"),
         *([("Code of the method", f"{name(code)}, from outside")] if (code := mechanism_code(statement)) else []),
+        *([("Prior", name_long(_TOWARDS.format(prior_words(prior))))] if (prior := statement.get("prior")) else []),
         ("Records outside the hierarchy", unknown_records(statement)),
         ("Data set in the ledger", name(ledger.get("dataset", "none: no ledger was used"))),
         ("Run", name(which.get("run") or "without a name")),
