@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree.solvers.laws import expected_errors
+from tallytree.solvers.integer_errors import expected_errors
 from tallytree.solvers.tables.coarse import wanted_sums
 from tallytree.solvers.tables.decided import decided_tables
 from tallytree.solvers.tables.integers import CELLS_AT_ONCE, Rounding
