@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallytree.solvers import laws
-from tallytree.solvers.laws import BEGIN, GRID, LOG_RANGE, WIDTH, Laws, expected_errors, learned_laws, posteriors
+from tallytree.solvers.integer_errors import expected_errors
+from tallytree.solvers.laws import BEGIN, GRID, WIDTH, Laws, learned_laws
+from tallytree.solvers.posteriors import ALIKE, LOG_RANGE, posteriors
 
 RNG = np.random.default_rng
 POWERS = laws.POWERS[1] - laws.POWERS[0] + 1
@@ -77,10 +79,12 @@ def test_a_posterior_is_the_direct_sum_over_the_mixture(seed, log_expected, log_
     first = (of_law * x).sum(axis=1)
     second = (of_law * ((x - first[:, None]) ** 2 + square)).sum(axis=1)
     near = np.clip((of_careful * x).sum(axis=1), flat[0] - 2 * flat[2], flat[0] + 2 * flat[2]).clip(0)
-    scale = np.maximum(np.abs(flat[0]), flat[2])
-    assert (np.abs(mean.ravel() - near) < 1e-9 * scale).all()
-    assert (np.abs(variance.ravel() - second) < 1e-8 * scale**2).all()
-    assert (np.abs(held.ravel() - (near - first)) < 1e-9 * scale).all()
+    # Parts that are alike count as one, which moves a mean by less than a thousandth of a standard deviation.
+    apart = expected.ravel() > ALIKE[0] / GRID[1] * flat[2]
+    scale, near_enough = np.maximum(np.abs(flat[0]), flat[2]), np.where(apart, 0.0, 1e-3 * flat[2])
+    assert (np.abs(mean.ravel() - near) < 1e-9 * scale + near_enough).all()
+    assert (np.abs(variance.ravel() - second) < 1e-8 * scale**2 + near_enough * flat[2]).all()
+    assert (np.abs(held.ravel() - (near - first)) < 1e-9 * scale + near_enough).all()
 
 
 @settings(max_examples=100, deadline=None)

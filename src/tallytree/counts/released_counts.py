@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from tallytree.hierarchy import Tree
-from tallytree.solvers.laws import MOST_MOVED, learned_laws, posteriors
+from tallytree.solvers.laws import learned_laws
+from tallytree.solvers.posteriors import MOST_MOVED, posteriors
 from tallytree.solvers.trees.listing import listed_intervals, listing_bias
 from tallytree.support.arrays import FloatArray, IntArray, sum_by_key
 

@@ -20,10 +20,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tallytree.solvers.posteriors import (
+    POWERS,
+    Parts,
+    near_ratio,
+    outlying,
+    own_variance,
+    posteriors,
+    power_of_two,
+)
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 
@@ -37,32 +46,6 @@ BEGIN[0] += 0.1
 """Where EM begins, the law of r is about exponential: noise that says nothing of the law leaves it there."""
 PRIOR = 1.0
 """How many cells the beginning counts as, beside those that a law is learned from."""
-
-
-class Parts(NamedTuple):
-    """The parts of a law but the outlier: x is about r·M, with the variance own·r·M + (width·r·M)² + (near·s)².
-
-    Attributes:
-        ratio: float64 (parts,), r.
-        own: (parts,), 1 for the variance of a count.
-        width: (parts,).
-        near: (parts,).
-        begin: (parts + 1,), the weights where EM begins, last that of an outlier.
-        prior: how many cells these count as, beside those that a law is learned from.
-        steps: the sizes beside those of all ratios that are guarded: M and so many s; (0,) for none.
-    """
-
-    ratio: FloatArray
-    own: FloatArray
-    width: FloatArray
-    near: FloatArray
-    begin: FloatArray
-    prior: float
-    steps: FloatArray
-
-    def no_nearer_than(self, near: float) -> Parts:
-        """The parts, of which those about M have this deviation besides, in units of s."""
-        return self._replace(near=np.where(self.near > 0, np.hypot(self.near, near), 0.0))
 
 
 ALONE = Parts(GRID, np.ones(len(GRID)), np.full(len(GRID), WIDTH), np.zeros(len(GRID)), BEGIN, PRIOR, np.zeros(0))
@@ -86,24 +69,17 @@ def _with_near(parts: FloatArray, prior: float) -> Parts:
 WITH_PRIOR = _with_near(np.full(len(NEAR), 0.1), PRIOR)
 REVISED = _with_near(np.array([0.75, 0.15, 0.05, 0.01, 0.005]), 40.0)
 """Of an M that follows from an earlier table; and from one of the same records, but for corrections."""
-LOG_RANGE = 20.0
-"""The logarithm of the range of an outlier's size."""
 LEAST_OUTLIER = 0.001
 GUARDED, MOST_GUARDED, GUARDING = 1.25, 0.05, 20
 """A true number of any size should err by no more than the root of the first, in standard deviations of its estimate.
 For that, rare sizes count as more than they are, up to the second part of a law, in so many rounds."""
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-MOST_MOVED = 2.0
 LEAST_CELLS = 40
 """A stratum has so many cells; fewer are joined to the next."""
 SAMPLED, ROUNDS = 2_000, 100
 """The most cells of a stratum from which its law is learned, and the rounds of EM."""
 DOUBT, PARTS = 0.5, (0.25, 2.0)
 """See `_found_part`; the range of what it finds."""
-POWERS = (-8, 30)
-"""M below or above these powers of two is in the first or the last stratum."""
-NEGLIGIBLE = 1e-7
-"""A part of a law with less weight is left out of posteriors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,15 +196,9 @@ def powers_of_two(expected: FloatArray, deviations: FloatArray, power: Any) -> I
         for g in range(expected.shape[1]):
             power[c, g] = -1
             if expected[c, g] > 0.0 and deviations[c] > 0.0:
-                power[c, g] = _power(expected[c, g])
+                power[c, g] = power_of_two(expected[c, g])
                 count[power[c, g]] += 1
     return count
-
-
-@inlined
-def _power(expected: float) -> int:
-    """The power of two of M, from 0 for the least."""
-    return min(max(math.frexp(expected)[1] - 1, POWERS[0]), POWERS[1]) - POWERS[0]
 
 
 @kernel
@@ -255,33 +225,14 @@ def sample(
 
 
 @inlined
-def _near_ratio(y: float, mean: float, variance: float) -> float:
-    """The density of y, up to 1/√(2π), where x is near r·M; `variance` is of y."""
-    return math.exp(-0.5 * (y - mean) ** 2 / variance) / math.sqrt(variance)
-
-
-@inlined
-def _outlying(y: float, s: float) -> float:
-    """The density of y of an outlier, in the same unit: 1/x about y, as far as x ≥ 0."""
-    return 2.5066282746310002 * 0.5 * math.erfc(-y / s * 0.7071067811865476) / (LOG_RANGE * max(y, s))
-
-
-@inlined
-def _own_variance(parts: Parts, k: int, mean: float, s: float) -> float:
-    """The variance of x by a part of a law, about its mean r·M."""
-    found: float = parts.own[k] * mean + (parts.width[k] * mean) ** 2 + (parts.near[k] * s) ** 2
-    return found
-
-
-@inlined
 def _likelihoods(y: float, expected: float, s: float, parts: Parts, like: FloatArray) -> None:
     """Write the density of y by each part of a law, (parts + 1,), last by an outlier; up to 1/√(2π)."""
     last = len(parts.ratio)
     for k in range(last):
         mean = parts.ratio[k] * expected
         of_y = s**2 + parts.own[k] * mean + (parts.width[k] * mean) ** 2 + (parts.near[k] * s) ** 2
-        like[k] = _near_ratio(y, mean, of_y)
-    like[last] = _outlying(y, s)
+        like[k] = near_ratio(y, mean, of_y)
+    like[last] = outlying(y, s)
 
 
 @kernel
@@ -342,7 +293,7 @@ def evidence(
             if seen % step:
                 continue
             _likelihoods(y[c, g], expected[c, g], deviations[c], parts, like)
-            own, whole = weights[stratum[_power(expected[c, g])]], 1e-300
+            own, whole = weights[stratum[power_of_two(expected[c, g])]], 1e-300
             for k in range(len(like)):
                 whole += own[k] * like[k]
             found += math.log(whole)
@@ -376,10 +327,10 @@ def guarded(weights: FloatArray, expected: float, deviation: float, of: Parts) -
             z = sizes[k] + s * NODES[i]
             for j in range(parts - 1):
                 middle = of.ratio[j] * expected
-                own = _own_variance(of, j, middle, s)
-                like[k, i, j] = _near_ratio(z, middle, s * s + own)
+                own = own_variance(of, j, middle, s)
+                like[k, i, j] = near_ratio(z, middle, s * s + own)
                 mean[k, i, j] = middle + own / (s * s + own) * (z - middle)
-            like[k, i, parts - 1], mean[k, i, parts - 1] = _outlying(z, s), max(z, 0.0)
+            like[k, i, parts - 1], mean[k, i, parts - 1] = outlying(z, s), max(z, 0.0)
     for _ in range(GUARDING):
         done = True
         for k in range(len(sizes)):
@@ -403,94 +354,3 @@ def guarded(weights: FloatArray, expected: float, deviation: float, of: Parts) -
         if done:
             break
     return found
-
-
-@kernel
-def posteriors(
-    y: FloatArray,
-    expected: FloatArray,
-    deviations: FloatArray,
-    stratum: IntArray,
-    weights: FloatArray,
-    careful: FloatArray,
-    of: Parts,
-    mean: FloatArray,
-    variance: FloatArray,
-    held: FloatArray,
-) -> None:
-    """Write what is expected of each true number, given its estimate and the law, and the variance of that.
-
-    Args:
-        y: (areas, cells).
-        expected: (areas, cells), M.
-        deviations: (areas,), s.
-        stratum: of each power of two.
-        weights: (strata, parts + 1).
-        careful: (strata, parts + 1), guarded.
-        of: the parts of the laws.
-        mean: (areas, cells), written: what is expected by the guarded law, no further from y than `MOST_MOVED` standard
-            deviations, but ≥ 0.
-        variance: (areas, cells), written. Both are 0 where M is 0; where s is 0, the mean is y.
-        held: (areas, cells), written: by how much that is more than what is expected by the law.
-    """
-    parts = len(of.begin)
-    for c in range(len(y)):
-        s = deviations[c]
-        for g in range(y.shape[1]):
-            m = expected[c, g]
-            mean[c, g], variance[c, g], held[c, g] = max(y[c, g], 0.0) if m > 0.0 else 0.0, 0.0, 0.0
-            if m <= 0.0 or s <= 0.0:
-                continue
-            k = stratum[_power(m)]
-            z = y[c, g]
-            whole, first, second, whole_careful, first_careful = 0.0, 0.0, 0.0, 0.0, 0.0
-            for j in range(parts):
-                if careful[k, j] < NEGLIGIBLE:
-                    continue
-                if j < parts - 1:  # x is counted from z: squares of large numbers would leave no digits for variances
-                    middle = of.ratio[j] * m
-                    own = _own_variance(of, j, middle, s)
-                    of_y = s * s + own
-                    like = _near_ratio(z, middle, of_y)
-                    step, square = (middle - z) * (s * s / of_y), own * s * s / of_y
-                else:
-                    like, step, square = _outlying(z, s), max(-z, 0.0), s * s
-                whole += weights[k, j] * like
-                first += weights[k, j] * like * step
-                second += weights[k, j] * like * (step * step + square)
-                whole_careful += careful[k, j] * like
-                first_careful += careful[k, j] * like * step
-            if whole <= 0.0:  # so far below 0 that nothing explains it
-                variance[c, g] = s * s
-                continue
-            found = first / whole  # steps from z: their squares do not lose the variance of a large number
-            near = max(z + max(min(first_careful / whole_careful, MOST_MOVED * s), -MOST_MOVED * s), 0.0)
-            mean[c, g], held[c, g] = near, near - z - found
-            variance[c, g] = max(second / whole - found * found, 0.0)
-
-
-@kernel
-def expected_errors(real: FloatArray, variance: FloatArray, published: IntArray, deviations: FloatArray) -> None:
-    """Write the root mean square error of each published integer, if its true integer is about normal.
-
-    Args:
-        real: (areas, cells), the mean of each.
-        variance: (areas, cells).
-        published: (areas, cells).
-        deviations: (areas, cells), written: √(Σ (k − n)² φ(k) ÷ Σ φ(k)) over the integers k.
-    """
-    for c in range(len(real)):
-        for g in range(real.shape[1]):
-            v, n = variance[c, g], published[c, g]
-            off = n - real[c, g]
-            if v > 2.0 or v <= 1e-9:
-                deviations[c, g] = math.sqrt(v + off * off) if v > 2.0 else (0.0 if abs(off) <= 0.5 else abs(off))
-                continue
-            reach = math.ceil(abs(off) + 9.0 * math.sqrt(v)) + 1
-            whole, square = 0.0, 0.0
-            nearest = round(-off)
-            for k in range(-reach, reach + 1):
-                density = math.exp(-0.5 * ((k + off) ** 2 - (nearest + off) ** 2) / v)
-                whole += density
-                square += density * k * k
-            deviations[c, g] = math.sqrt(square / whole)

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from tallytree.solvers.laws import ALONE, BEGIN, GRID, LOG_RANGE, POWERS, PRIOR, WIDTH, law, learned_laws, posteriors
+from tallytree.solvers.laws import ALONE, BEGIN, GRID, PRIOR, WIDTH, law, learned_laws
+from tallytree.solvers.posteriors import LOG_RANGE, POWERS, posteriors
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail

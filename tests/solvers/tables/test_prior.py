@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.laws import ALONE, REVISED, WITH_PRIOR, evidence, guarded, law, learned_laws, posteriors
+from tallytree.solvers.laws import ALONE, REVISED, WITH_PRIOR, evidence, guarded, law, learned_laws
+from tallytree.solvers.posteriors import posteriors
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail, Lattice

@@ -21,11 +21,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallytree.solvers.tables.marginals import Lattice, Rows
+from tallytree.solvers.tables.marginals import Lattice, Marginal, Rows
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 
 MAX_CYCLES, MAX_RAKING = 10, 200
+SLOW, SLOW_RAKING, LOOK_EVERY = 0.9, 0.8, 5
+"""A family is left as it is when its worst miss is not below this part of that one cycle before, or of that so many
+rounds of raking before."""
 LEAST = 1e-6
 """Where raking begins, a cell that may have records has this many at least."""
 TOLERANCE = 0.1
@@ -84,7 +87,9 @@ def wanted_sums(lattice: Lattice, deviation: FloatArray, *, free: bool = False) 
             part = np.where((explained > FREE) & (cells * FREE_CELLS <= cells[k]), np.inf, part)
         coarser = [int(c) for c in lattice.rows.lower[k] if c >= 0]
         if any(part[c] > 0 for c in coarser):
-            coarser = [number[t] for t in itertools.product(*(range(depth + 1) for depth in marginal))][:-1]
+            every = [number[t] for t in itertools.product(*(range(depth + 1) for depth in marginal))][:-1]
+            met = [lattice.known[c] for c in every if part[c] == 0]
+            coarser = [c for c in every if not any(_is_sum(lattice.known[c], of) for of in met)]
         for c in coarser:
             table.append(c)
             maps_begin.append(length)
@@ -101,119 +106,117 @@ def wanted_sums(lattice: Lattice, deviation: FloatArray, *, free: bool = False) 
     )
 
 
-class _Scratch(NamedTuple):
-    """Memory that is used again: of the cells of a table, then of the children."""
+def _is_sum(table: Marginal, of: Marginal) -> bool:
+    """Whether a table is a sum of another one."""
+    return table != of and all(map(int.__le__, table, of))
 
+
+class _Scratch(NamedTuple):
+    """Memory that is used again, of as many sums as a table has at most."""
+
+    wanted: FloatArray
     lacking: FloatArray
     weight: FloatArray
-    wanted: FloatArray
-    active: BoolArray
-    column: FloatArray
-    spread: FloatArray
+    left: FloatArray
+    before: FloatArray
+    open: BoolArray
+
+
+@inlined
+def scratch_of(size: int) -> _Scratch:
+    """Memory for so many sums."""
+    return _Scratch(
+        np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
+    )
 
 
 @kernel
-def nearest_step(z: FloatArray, spread: FloatArray, low: float, high: float) -> float:
-    """The step t nearest 0 for which Σ max(z + t·spread, 0) is in low … high, which are ≥ 0; both float64 (n,).
-
-    With t, max(z + t·spread, 0) is the nearest x ≥ 0 with such a sum, in the norm Σ (x − z)² / spread. What is below 0
-    at a step that is too large is below 0 at the right one too, so values leave the sum and never come back.
-    """
-    n = len(z)
-    clipped = 0.0
-    for i in range(n):
-        clipped += max(z[i], 0.0)
-    total = min(max(clipped, low), high)
-    if total == clipped:
-        return 0.0
-    step, left = np.inf, n + 1
-    while True:
-        lacking, weight, before = total, 0.0, left
-        left = 0
-        for i in range(n):
-            if step == np.inf or z[i] + step * spread[i] >= 0.0:
-                lacking -= z[i]
-                weight += spread[i]
-                left += 1
-        if left >= before or weight <= 0.0:  # a value that comes back does so by rounding
-            return step if step < np.inf else 0.0
-        step = lacking / weight
-
-
-@inlined
-def _reach_column(
-    g: int, total: float, y: FloatArray, variance: FloatArray, force: FloatArray, scratch: _Scratch
-) -> float:
-    """Choose the multiplier of the sum over a family in one cell; how far the sum was from it."""
-    found = 0.0
-    for c in range(len(y)):
-        found += max(y[c, g], 0.0)
-        scratch.spread[c] = variance[c, g]
-        scratch.column[c] = y[c, g] - force[g] * scratch.spread[c]
-    force[g] = nearest_step(scratch.column, scratch.spread, total, total)
-    for c in range(len(y)):
-        y[c, g] = scratch.column[c] + force[g] * scratch.spread[c]
-    return abs(found - total)
-
-
-@inlined
-def _reach_sums(
-    lattice: Rows,
-    sums: CoarseSums,
-    k: int,
-    pair: int,
-    row: FloatArray,
+def reach_sums(
+    group: IntArray,
+    sums: FloatArray,
+    slack: float,
     zero: BoolArray,
     y: FloatArray,
     variance: FloatArray,
     force: FloatArray,
     scratch: _Scratch,
 ) -> float:
-    """Choose the multipliers of the sums to a coarser table; how far one was from what it may be."""
-    coarser, shift, slack = sums.table[pair], sums.maps_begin[pair], sums.slack[pair]
-    here, there = lattice.begin[k], lattice.begin[coarser]
-    n, groups = lattice.begin[k + 1] - here, lattice.begin[coarser + 1] - there
-    lacking, weight, wanted, active = scratch.lacking, scratch.weight, scratch.wanted, scratch.active
+    """Choose the multipliers of sums over groups of cells: max(y, 0) is then the nearest x ≥ 0 with these sums.
+
+    Σ max(z + λv, 0) is convex in λ, with z what y is without λ. So Newton's method from the λ of the cycle before goes
+    beyond the solution once and comes back; it ends where no value crosses 0, after few steps.
+
+    Args:
+        group: (cells,) the group of each.
+        sums: (groups,) what they are to be.
+        slack: by how much a sum may be missed; it is never below 0.
+        zero: (cells,) those that are 0 in every row.
+        y: (rows, cells) changed.
+        variance: (rows, cells) how far a multiplier of 1 moves each.
+        force: (groups,) λ; changed.
+        scratch: memory.
+
+    Returns:
+        By how much the sums were missed at most.
+    """
+    wanted, lacking, weight, left, before, open_ = scratch
+    groups = len(sums)
     for h in range(groups):
-        lacking[h], wanted[h] = 0.0, 0.0
-    for g in range(n):
-        active[g] = not zero[here + g]
-        if active[g]:
-            h = sums.maps[shift + g]
-            lacking[h] += max(y[g], 0.0)
-            y[g] -= force[h] * variance[g]
-            wanted[h] += max(y[g], 0.0)
-    gap = 0.0
+        wanted[h], lacking[h], weight[h], left[h] = 0.0, 0.0, 0.0, 0.0
+    for c in range(len(y)):
+        for g in range(y.shape[1]):
+            if not zero[g]:
+                h = group[g]
+                was = y[c, g]
+                z = was - force[h] * variance[c, g]
+                y[c, g] = z
+                wanted[h] += max(z, 0.0)
+                if was >= 0.0:
+                    lacking[h] -= z
+                    weight[h] += variance[c, g]
+                    left[h] += 1.0
+    gap, more = 0.0, False
     for h in range(groups):
-        low, high = max(row[there + h] - slack, 0.0), max(row[there + h] + slack, 0.0)
-        gap = max(gap, low - lacking[h], lacking[h] - high)
+        low, high = max(sums[h] - slack, 0.0), max(sums[h] + slack, 0.0)
+        found = force[h] * weight[h] - lacking[h]
+        gap = max(gap, low - found, found - high)
         total = min(max(wanted[h], low), high)
-        force[h] = 0.0 if total == wanted[h] else np.inf  # what has its sum needs no force
-        wanted[h] = total
-    while True:
+        open_[h] = total != wanted[h]
+        wanted[h], before[h] = total, left[h]
+        if not open_[h]:  # what has its sum needs no force
+            force[h] = 0.0
+        elif weight[h] > 0.0:
+            force[h] = (total + lacking[h]) / weight[h]
+        else:
+            force[h], before[h] = np.inf, -1.0
+        more = more or open_[h]
+    first = True
+    while more:
         for h in range(groups):
-            lacking[h], weight[h] = wanted[h], 0.0
-        for g in range(n):
-            h = sums.maps[shift + g]
-            if active[g] and force[h] != 0.0:
-                lacking[h] -= y[g]
-                weight[h] += variance[g]
+            lacking[h], weight[h], left[h] = wanted[h], 0.0, 0.0
+        for c in range(len(y)):
+            for g in range(y.shape[1]):
+                h = group[g]
+                if open_[h] and not zero[g] and (force[h] == np.inf or y[c, g] + force[h] * variance[c, g] >= 0.0):
+                    lacking[h] -= y[c, g]
+                    weight[h] += variance[c, g]
+                    left[h] += 1.0
+        more = False
         for h in range(groups):
-            if weight[h] > 0.0:
-                force[h] = lacking[h] / weight[h]
-            elif force[h] == np.inf:  # all its cells are 0 everywhere
-                force[h] = 0.0
-        done = True
-        for g in range(n):
-            h = sums.maps[shift + g]
-            if active[g] and force[h] != 0.0 and y[g] + force[h] * variance[g] < 0.0:
-                active[g] = False
-                done = False
-        if done:
-            break
-    for g in range(n):
-        if not zero[here + g]:
-            y[g] += force[sums.maps[shift + g]] * variance[g]
+            if not open_[h]:
+                continue
+            back = left[h] == before[h] or (left[h] > before[h] and not first)
+            if back or weight[h] <= 0.0:  # a value that comes back in a later step does so by rounding
+                open_[h] = False
+                if force[h] == np.inf:  # all its cells are 0 everywhere
+                    force[h] = 0.0
+            else:
+                force[h], before[h], more = lacking[h] / weight[h], left[h], True
+        first = False
+    for c in range(len(y)):
+        for g in range(y.shape[1]):
+            if not zero[g]:
+                y[c, g] += force[group[g]] * variance[c, g]
     return gap
 
 
@@ -233,7 +236,7 @@ def _rake(
     """Scale a family's tables, which are near their sums, until they have them. If they never do, they stay."""
     here = lattice.begin[k]
     n = lattice.begin[k + 1] - here
-    found = scratch.lacking
+    found, before = scratch.lacking, np.inf
     x = np.empty((len(near), n))
     for c in range(len(x)):
         for g in range(n):
@@ -241,14 +244,16 @@ def _rake(
     for cycle in range(MAX_RAKING):
         miss = 0.0
         if has_parent:
+            found[:n] = 0.0
+            for c in range(len(x)):
+                for g in range(n):
+                    found[g] += x[c, g]
             for g in range(n):
-                whole = 0.0
-                for c in range(len(x)):
-                    whole += x[c, g]
-                miss = max(miss, abs(whole - parent[here + g]) / deviation[1, k])
-                factor = parent[here + g] / whole if whole > 0.0 else 0.0
-                for c in range(len(x)):
-                    x[c, g] *= factor
+                miss = max(miss, abs(found[g] - parent[here + g]) / deviation[1, k])
+                found[g] = parent[here + g] / found[g] if found[g] > 0.0 else 0.0
+            for c in range(len(x)):
+                for g in range(n):
+                    x[c, g] *= found[g]
         for pair in range(sums.begin[k], sums.begin[k + 1]):
             coarser, shift, slack = sums.table[pair], sums.maps_begin[pair], sums.slack[pair]
             there = lattice.begin[coarser]
@@ -268,6 +273,10 @@ def _rake(
         if cycle > 0 and miss <= TOLERANCE:
             near[:, :n] = x
             return True
+        if cycle % LOOK_EVERY == LOOK_EVERY - 1:
+            if miss > SLOW_RAKING * before:
+                return False
+            before = miss
     return False
 
 
@@ -311,37 +320,36 @@ def nonnegative_table(
     for pair in range(sums.begin[k], sums.begin[k + 1]):
         groups = lattice.begin[sums.table[pair] + 1] - lattice.begin[sums.table[pair]]
         most, forces = max(most, groups), forces + groups
-    force, force_above = np.zeros((m, forces)), np.zeros(n)
-    scratch = _Scratch(
-        np.empty(most), np.empty(most), np.empty(most), np.empty(most, dtype=np.bool_), np.empty(m), np.empty(m)
-    )
-    y = estimates
+    force, force_above, scratch = np.zeros((m, forces)), np.zeros(n), scratch_of(most)
+    y, own_zero, itself = estimates, zero[here : here + n], np.arange(n)
     for c in range(m):
         for g in range(n):
-            if zero[here + g]:
+            if own_zero[g]:
                 y[c, g] = 0.0
     sets = int(has_parent) + sums.begin[k + 1] - sums.begin[k]
-    met = False
+    met, before = False, np.inf
     for cycle in range(MAX_CYCLES):
         miss = 0.0
         if has_parent:
-            for g in range(n):
-                if not zero[here + g]:
-                    gap = _reach_column(g, parent[here + g], y, variances, force_above, scratch)
-                    miss = max(miss, gap / deviation[1, k])
+            gap = reach_sums(itself, parent[here : here + n], 0.0, own_zero, y, variances, force_above, scratch)
+            miss = gap / deviation[1, k]
         first = 0
         for pair in range(sums.begin[k], sums.begin[k + 1]):
-            coarser = sums.table[pair]
-            end = first + lattice.begin[coarser + 1] - lattice.begin[coarser]
+            coarser, shift = sums.table[pair], sums.maps_begin[pair]
+            there, end = lattice.begin[coarser], first + lattice.begin[coarser + 1] - lattice.begin[coarser]
             for c in range(m):
-                gap = _reach_sums(
-                    lattice, sums, k, pair, tables[c], zero, y[c], variances[c], force[c, first:end], scratch
-                )
+                gap = reach_sums(
+                    sums.maps[shift : shift + n], tables[c, there : there + end - first], sums.slack[pair], own_zero,
+                    y[c : c + 1], variances[c : c + 1], force[c, first:end], scratch,
+                )  # fmt: skip
                 miss = max(miss, gap / deviation[0, coarser])
             first = end
         if sets <= 1 or (cycle > 0 and miss <= TOLERANCE):
             met = True
             break
+        if cycle > 1 and miss > SLOW * before:  # the sums have no common solution
+            break
+        before = miss
     for c in range(m):
         for g in range(n):
             y[c, g] = max(y[c, g], 0.0)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tallytree.solvers.laws import ALONE, MOST_MOVED, learned_laws, posteriors
+from tallytree.solvers.laws import ALONE, learned_laws
+from tallytree.solvers.posteriors import MOST_MOVED, posteriors
 from tallytree.solvers.tables.coarse import CoarseSums, nonnegative_families, wanted_sums
 from tallytree.solvers.tables.linear import Level, downward, tables
 from tallytree.solvers.tables.marginals import Lattice, Marginal

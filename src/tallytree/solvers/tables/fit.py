@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree.solvers.laws import expected_errors
+from tallytree.solvers.integer_errors import expected_errors
 from tallytree.solvers.tables.coarse import wanted_sums
 from tallytree.solvers.tables.decided import Decided, decided_tables
 from tallytree.solvers.tables.integers import Rounding
