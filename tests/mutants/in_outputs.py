@@ -279,8 +279,8 @@ MUTANTS = [
     fault(
         "laws from a true number",
         "tests/lab/replay/test_planted.py::test_tables_that_learn_from_all_areas_show_nothing",
-        "laws = learned_laws(y, expected, deviations)",
-        f"laws = learned_laws(y + {SEEN} % 50, expected, deviations)",
+        "laws = learned_laws(y, expected, deviations, arrays=self.arrays)",
+        f"laws = learned_laws(y + {SEEN} % 50, expected, deviations, arrays=self.arrays)",
         "self.total = int(leaves.counts.sum())\n        depths = {name",
         f"self.total = int(leaves.counts.sum())\n        {SEEN} = self.total\n        depths = {{name",
     ),

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from tallytree.solvers.posteriors import (
 )
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
+from tallytree.support.large_arrays import LargeArrays
 
 LEAST_RATIO, MOST_RATIO, RATIOS = 0.02, 64.0, 45
 GRID = np.concatenate([[0.0], np.geomspace(LEAST_RATIO, MOST_RATIO, RATIOS)])
@@ -118,7 +118,12 @@ def joined_strata(count: IntArray, least: int) -> IntArray:
 
 
 def learned_laws(
-    y: FloatArray, expected: FloatArray, deviations: FloatArray, parts: Parts = ALONE, least: int = LEAST_CELLS
+    y: FloatArray,
+    expected: FloatArray,
+    deviations: FloatArray,
+    parts: Parts = ALONE,
+    least: int = LEAST_CELLS,
+    arrays: LargeArrays | None = None,
 ) -> Laws | None:
     """The laws of the cells of a table.
 
@@ -128,12 +133,15 @@ def learned_laws(
         deviations: float64 (areas,), s of the cells of each area; areas with 0 are left out.
         parts: what laws consist of.
         least: how many cells a law is learned from at least.
+        arrays: reads y and M part by part.
 
     Returns:
         None where there are fewer cells.
     """
-    power = np.empty(y.shape, dtype=np.int8)
-    count = powers_of_two(expected, deviations, power)
+    arrays = arrays or LargeArrays()
+    count = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
+    for part in arrays.parts(np.full(*y.shape)):
+        count_powers(expected[part], deviations[part], count)
     if count.sum() < least:
         return None
     stratum = joined_strata(count, LEAST_CELLS)
@@ -143,7 +151,9 @@ def learned_laws(
     size = np.ceil(total / np.maximum(steps, 1)).astype(np.int64)
     begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
     of_sample = np.empty((3, int(begin[-1])))
-    sample(y, expected, deviations, power, stratum, steps, begin, of_sample)
+    seen = np.zeros(number, dtype=np.int64)
+    for part in arrays.parts(np.full(*y.shape)):
+        sample(y[part], expected[part], deviations[part], stratum, steps, begin, seen, of_sample)
     weights, careful = (np.empty((number, len(parts.begin))) for _ in range(2))
     for i in range(number):
         own = of_sample[:, begin[i] : begin[i + 1]]
@@ -183,22 +193,18 @@ def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights
 
 
 @kernel
-def powers_of_two(expected: FloatArray, deviations: FloatArray, power: Any) -> IntArray:
-    """Write the power of two of each M, from 0 for the least, and count them; −1 where the cell is left out.
+def count_powers(expected: FloatArray, deviations: FloatArray, count: IntArray) -> None:
+    """Count the powers of two of each M, from 0 for the least.
 
     Args:
-        expected: (areas, cells).
-        deviations: (areas,).
-        power: int8 (areas, cells).
+        expected: (areas, cells); cells with 0 are left out.
+        deviations: (areas,); areas with 0 are left out.
+        count: of each power, raised.
     """
-    count = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
     for c in range(len(expected)):
         for g in range(expected.shape[1]):
-            power[c, g] = -1
             if expected[c, g] > 0.0 and deviations[c] > 0.0:
-                power[c, g] = power_of_two(expected[c, g])
-                count[power[c, g]] += 1
-    return count
+                count[power_of_two(expected[c, g])] += 1
 
 
 @kernel
@@ -206,18 +212,17 @@ def sample(
     y: FloatArray,
     expected: FloatArray,
     deviations: FloatArray,
-    power: Any,
     stratum: IntArray,
     steps: IntArray,
     begin: IntArray,
+    seen: IntArray,
     found: FloatArray,
 ) -> None:
-    """Write y, M and s of every steps-th cell of each stratum into its columns, from begin on."""
-    seen = np.zeros(len(steps), dtype=np.int64)
+    """Write y, M and s of every steps-th cell of each stratum into its columns, from begin on; `seen` counts cells."""
     for c in range(len(y)):
         for g in range(y.shape[1]):
-            if power[c, g] >= 0:
-                k = stratum[power[c, g]]
+            if expected[c, g] > 0.0 and deviations[c] > 0.0:
+                k = stratum[power_of_two(expected[c, g])]
                 if seen[k] % steps[k] == 0:
                     place = begin[k] + seen[k] // steps[k]
                     found[0, place], found[1, place], found[2, place] = y[c, g], expected[c, g], deviations[c]

@@ -72,8 +72,8 @@ def test_tables_that_learn_from_all_areas_show_nothing(monkeypatch):
     """60 areas with 180 cells: laws are learned. The second data set lacks a record."""
     laws = []
 
-    def noting(*given):
-        laws.append(learned_laws(*given))
+    def noting(*given, **more):
+        laws.append(learned_laws(*given, **more))
         return laws[-1]
 
     monkeypatch.setattr(decided, "learned_laws", noting)

@@ -274,7 +274,7 @@ class _Areas:
             )  # fmt: skip
 
         self._each(moved, width)
-        laws = learned_laws(y, expected, deviations)
+        laws = learned_laws(y, expected, deviations, arrays=self.arrays)
         by_prior = self._by_prior(k, above, expected)
         if self.prior is not None and by_prior is not None:
             error, revised = self.prior.errors.get((self.depth, lattice.known[k]), 0.0), self.prior.revised

@@ -159,7 +159,7 @@ class Rounding:
 
     def _round(self, depth: int, table: Marginal, tables: Sequence[dict[Marginal, IntArray]]) -> None:
         """Round a table of all areas of a level, such that it agrees with those that are rounded already."""
-        lattice, done = self.lattices[depth], tables[depth]
+        lattice, done = self.lattices[depth], dict(tables[depth])
         among = lattice if table == lattice.finest else Lattice.below(self.detail, [table])
         place, weight = _counted(among, self.deviations[depth][lattice.embedded(among)[0]])
         shared = _meet(table, reduce(_join, done, (0,) * len(table)))
@@ -179,11 +179,11 @@ class Rounding:
         if depth == 0:
             values, root = np.empty((1, len(group)), dtype=np.int64), slice(0, 1)
             round_root(place, weight, group, sums(root)[0], real(root)[0], SWEEPS, values[0])
-            done[table] = cast(IntArray, values.astype(np.int32)) if values.sum() < 2**31 else values
+            tables[depth][table] = cast(IntArray, values.astype(np.int32)) if values.sum() < 2**31 else values
             return
         above, family = tables[depth - 1], self.families[depth - 1]
         other = next(each for each in above if _join(each, table) == each)
-        done[table] = found = self.arrays.empty((len(self.real[depth]), len(group)), above[other].dtype)
+        tables[depth][table] = found = self.arrays.empty((len(self.real[depth]), len(group)), above[other].dtype)
 
         def work(part: slice) -> None:
             begins, own = _own(family, part)
