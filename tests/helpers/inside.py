@@ -92,6 +92,7 @@ from tallytree.run.signature import option_docs
 from tallytree.support import kernels, machine, spill_folders
 from tallytree.support.arrays import IntArray, offsets_of
 from tallytree.support.compiled_ahead import environment
+from tallytree.support.large_arrays import LargeArrays
 from tallytree.support.spill_folders import KeptFolder, remove_leftovers, spill_folder
 from tallytree.support.stages import audit_progress
 from tallytree.trees.bands import ForcedCut, chosen_cut
@@ -148,6 +149,7 @@ __all__ = [
     "KeyedNoise",
     "LaplaceHigh",
     "LaplaceLow",
+    "LargeArrays",
     "LargestSize",
     "LeafCounts",
     "LeafGroups",

@@ -162,15 +162,6 @@ def test_an_engine_is_not_given_less_than_is_of_use(areas):
     assert make_release(planned(areas, RECORDS, TOP_DOWN, engine=engine)).levels
 
 
-def test_tables_beyond_the_memory_are_refused(areas):
-    ages = tt.Hierarchy.from_values("age", range(50_000))
-    product = tt.Product({"area": areas, "age": ages})
-    records = pa.table({"state": ["A"], "county": ["x"], "age": [3]})
-    options = {"neighboring": "add_remove", "tables": [("county", "age")], "seed": 1}
-    with pytest.raises(ValueError, match=r"^memory: '20MB' is less than the 26MB .*all cells of"):
-        tt.release_tables(records, product, tt.Budget(epsilon=1), memory="20MB", **options)
-
-
 def test_group_sizes_without_their_measurements_cannot_be_reconciled_again(areas):
     release = group_sizes(areas, keep_measurements=False, seed=3)
     assert release.table("county").equals(group_sizes(areas, seed=3).table("county"))

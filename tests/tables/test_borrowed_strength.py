@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.inside import LargeArrays
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
-from tallytree.support.large_arrays import LargeArrays
 
 RNG = np.random.default_rng
 ONE_THREAD = LargeArrays(threads=1)

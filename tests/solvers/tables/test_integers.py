@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.inside import LargeArrays
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.integers import Rounding, rounding_orders, unmet_levels
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail, Lattice
-from tallytree.support.large_arrays import LargeArrays
 
 RNG = np.random.default_rng
 BANDS = (np.zeros(4, dtype=np.int64), np.array([0, 0, 0, 1]), np.arange(4))

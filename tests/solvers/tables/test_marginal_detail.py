@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from helpers.inside import LargeArrays
 from tallytree.solvers.tables.marginals import Detail, Lattice
 from tallytree.solvers.tables.raking import MET, SLACK, rake_tree
-from tallytree.support.large_arrays import LargeArrays
 
 RNG = np.random.default_rng
 DETAIL = Detail.flat([4, 3, 2])
