@@ -35,6 +35,7 @@ from tallytree.solvers.posteriors import (
 )
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
+from tallytree.support.machine import side_by_side
 
 LEAST_RATIO, MOST_RATIO, RATIOS = 0.02, 64.0, 45
 GRID = np.concatenate([[0.0], np.geomspace(LEAST_RATIO, MOST_RATIO, RATIOS)])
@@ -118,7 +119,12 @@ def joined_strata(count: IntArray, least: int) -> IntArray:
 
 
 def learned_laws(
-    y: FloatArray, expected: FloatArray, deviations: FloatArray, parts: Parts = ALONE, least: int = LEAST_CELLS
+    y: FloatArray,
+    expected: FloatArray,
+    deviations: FloatArray,
+    parts: Parts = ALONE,
+    least: int = LEAST_CELLS,
+    threads: int | None = None,
 ) -> Laws | None:
     """The laws of the cells of a table.
 
@@ -128,6 +134,7 @@ def learned_laws(
         deviations: float64 (areas,), s of the cells of each area; areas with 0 are left out.
         parts: what laws consist of.
         least: how many cells a law is learned from at least.
+        threads: how many; None takes one per processor.
 
     Returns:
         None where there are fewer cells.
@@ -145,10 +152,14 @@ def learned_laws(
     of_sample = np.empty((3, int(begin[-1])))
     sample(y, expected, deviations, power, stratum, steps, begin, of_sample)
     weights, careful = (np.empty((number, len(parts.begin))) for _ in range(2))
-    for i in range(number):
+
+    def learn(i: int) -> None:
         own = of_sample[:, begin[i] : begin[i + 1]]
         weights[i] = law(own[0], own[1], own[2], parts, ROUNDS)
         careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])), parts)
+
+    for _ in side_by_side(learn, range(number), threads=threads):
+        pass
     return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights, parts), parts)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree.solvers.integer_errors import expected_errors
+from tallytree.solvers.integer_errors import excess, expected_errors
 from tallytree.solvers.tables.coarse import wanted_sums
 from tallytree.solvers.tables.decided import decided_tables
 from tallytree.solvers.tables.integers import CELLS_AT_ONCE, Rounding
@@ -28,7 +28,7 @@ from tallytree.solvers.tables.linear import NoisyTable, upward
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
 from tallytree.solvers.tables.raking import rake_tree
 from tallytree.solvers.tables.variance import Table, expected_std_devs
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, chunks
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
 
 logger = logging.getLogger(__name__)
 
@@ -224,17 +224,20 @@ class _Problem:
         typical: dict[Table, FloatArray] = {}
         for depth, lattice in enumerate(lattices):
             for k, marginal in enumerate(lattice.known):
-                published, real = (lattice.detail.summed(x, marginal) for x in (own[depth], detail[depth]))
-                target, std_dev = targets[depth][:, lattice.places[marginal]], float(exactly[depth][k])
-                added = _excess(published, real, RESTORED if std_dev > EXACT else 1.0)
+                published = lattice.detail.summed(own[depth], marginal)
+                real = np.asarray(lattice.detail.summed(detail[depth], marginal), dtype=np.float64)
+                place, std_dev = lattice.places[marginal], float(exactly[depth][k])
+                added = excess(published, real, RESTORED if std_dev > EXACT else 1.0)
                 if added > NEGLIGIBLE * std_dev**2:
                     rounding[depth, marginal] = float(np.sqrt(added))
-                miss = np.sqrt(max(_excess(published, target, 1.0), 0.0))
+                miss = np.sqrt(max(excess(published, targets[depth][:, place], 1.0), 0.0))
                 misses[depth, marginal] = float(miss / max(std_dev, LEAST_MISS))
                 if marginal in wanted[depth]:
-                    errors = np.maximum(decided[depth].errors[:, lattice.places[marginal]], (real - target) ** 2)
-                    own_estimate = estimates[depth, marginal]
-                    typical[depth, marginal] = _expected_errors(published, real, errors, own_estimate, std_dev)
+                    typical[depth, marginal] = found = np.empty(real.shape)
+                    expected_errors(
+                        published, real, targets[depth][:, place], decided[depth].errors[:, place],
+                        estimates[depth, marginal], BELIEVED * std_dev, std_dev <= LEAST_DEVIATION, found,
+                    )  # fmt: skip
         return TableFit(work.dealt(own), estimates, misses, rounding, typical)
 
     def _chunks(self, depth: int, width: int) -> list[slice]:
@@ -257,30 +260,3 @@ class _Problem:
 def _typical(lattice: Lattice, errors: FloatArray) -> FloatArray:
     """The root mean square error of a cell of each table: (K,)."""
     return np.sqrt([errors[:, lattice.places[marginal]].mean() for marginal in lattice.known])
-
-
-def _expected_errors(
-    published: NumberArray, real: NumberArray, variances: FloatArray, estimates: FloatArray, std_dev: float
-) -> FloatArray:
-    """The root mean square error that is expected of each integer, (areas, cells); see `BELIEVED`.
-
-    Args:
-        published: the integers.
-        real: the real numbers that they are rounded from.
-        variances: of the errors of these.
-        estimates: the least-squares estimates.
-        std_dev: of these.
-    """
-    found = np.sqrt(variances + (published - real) ** 2)
-    if std_dev <= LEAST_DEVIATION:  # else the noise is too large to tell integers apart
-        expected_errors(np.ascontiguousarray(real, dtype=np.float64), variances, published.astype(np.int64), found)
-    off = np.abs(published - estimates) - BELIEVED * std_dev
-    return np.asarray(np.where(published > 0, np.maximum(found, off), found))
-
-
-def _excess(published: NumberArray, real: NumberArray, part: float) -> float:
-    """The mean square of what numbers differ by from real ones, less a part of that of the nearest integers."""
-    off, nearest = np.asarray(published - real, dtype=np.float64), np.asarray(np.rint(real) - real, dtype=np.float64)
-    off *= off
-    nearest *= nearest
-    return float(off.sum() - part * nearest.sum()) / off.size

@@ -29,7 +29,7 @@ from tallytree.solvers.tables.rounding import SWEEPS, deal_families, round_famil
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree.support.machine import side_by_side
 
-CELLS_AT_ONCE = 2**21
+CELLS_AT_ONCE = 2**17
 """Cells of the areas that a thread works on at once. One family is never divided."""
 LEAST_WEIGHT = 0.002
 """What a deviation of the least accurate table costs in rounding, beside one of the most accurate."""

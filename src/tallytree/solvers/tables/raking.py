@@ -30,6 +30,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from tallytree.solvers.tables.integers import CELLS_AT_ONCE
 from tallytree.solvers.tables.marginals import Lattice, Rows
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, chunks
 from tallytree.support.kernels import kernel
@@ -80,6 +81,21 @@ def rake(
             for j in range(x.shape[1]):
                 if x[i, j] > 0.0:
                     x[i, j] = max(x[i, j] * factor[place[j]], LOWEST)
+
+
+@kernel
+def missed(lattice: Rows, targets: FloatArray, slack: FloatArray, x: FloatArray, squares: FloatArray) -> None:
+    """Write the sum of squares of what the cells of each table miss beyond the slack; see `rake`."""
+    sums = np.empty(targets.shape[1])
+    for i in range(len(x)):
+        sums[:] = 0.0
+        for k in range(len(slack)):
+            place = lattice.place[k]
+            for j in range(x.shape[1]):
+                sums[place[j]] += x[i, j]
+            squares[i, k] = 0.0
+            for g in range(lattice.begin[k], lattice.begin[k + 1]):
+                squares[i, k] += max(abs(sums[g] - targets[i, g]) - slack[k], 0.0) ** 2
 
 
 @kernel
@@ -155,7 +171,6 @@ PATTERN = 0.01
 """What is added to each cell of a detail that starts from its own table, as a part of a record."""
 EXTRAS = (1, 0)
 """Last come stages with the totals of the leaf areas, and so many levels finer tables for each level above them."""
-CELLS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,21 +338,32 @@ def _raked(tree: _Tree, depth: int, order: IntArray, within: FloatArray) -> Floa
     def work(part: slice) -> None:
         rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares[part])
 
-    parts = chunks(np.full(len(x), x.shape[1]), CELLS_AT_ONCE)
-    for _ in side_by_side(work, parts, threads=tree.threads):
-        pass
-    cells = len(x) * np.diff(lattice.rows.begin)
-    return np.asarray(np.sqrt(squares.sum(axis=0) / cells) / tree.deviations[depth], dtype=np.float64)
+    _all_areas(tree, depth, work)
+    return _deviating(tree, depth, squares)
 
 
 def _missed(tree: _Tree, within: Sequence[FloatArray]) -> list[FloatArray]:
     """By how much each table of every level misses its targets beyond the slack, in standard deviations."""
     found = []
     for depth, lattice in enumerate(tree.lattices):
-        squares = np.zeros(len(lattice.known))
-        for k, marginal in enumerate(lattice.known):
-            sums = lattice.detail.summed(tree.detail[depth], marginal)
-            gaps = np.abs(sums - tree.targets[depth][:, lattice.places[marginal]])
-            squares[k] = (np.maximum(gaps - within[depth][k], 0.0) ** 2).mean()
-        found.append(np.sqrt(squares) / tree.deviations[depth])
+        squares = np.zeros((len(tree.detail[depth]), len(lattice.known)))
+        _all_areas(tree, depth, partial(_miss, tree, depth, within[depth], squares))
+        found.append(_deviating(tree, depth, squares))
     return found
+
+
+def _miss(tree: _Tree, depth: int, within: FloatArray, squares: FloatArray, part: slice) -> None:
+    missed(tree.lattices[depth].rows, tree.targets[depth][part], within, tree.detail[depth][part], squares[part])
+
+
+def _all_areas(tree: _Tree, depth: int, work: Callable[[slice], None]) -> None:
+    """Do the work for all areas of a level by themselves, some at a time."""
+    areas, cells = tree.detail[depth].shape
+    for _ in side_by_side(work, chunks(np.full(areas, cells), CELLS_AT_ONCE), threads=tree.threads):
+        pass
+
+
+def _deviating(tree: _Tree, depth: int, squares: FloatArray) -> FloatArray:
+    """The root of the mean square of the cells of each table, in standard deviations."""
+    cells = len(squares) * np.diff(tree.lattices[depth].rows.begin)
+    return np.asarray(np.sqrt(squares.sum(axis=0) / cells) / tree.deviations[depth], dtype=np.float64)
