@@ -193,7 +193,7 @@ def test_where_only_the_finest_table_is_measured_its_errors_are_stated(s):
 
 
 def test_without_pooling_numbers_are_those_before_there_was_pooling():
-    """Numbers that the fit published on the same noise before it could pool; the digest is of faster steps since then."""
+    """Numbers that the fit published on the same noise before it could pool; the digest is of its faster steps."""
     rng = RNG(1)
     families = [np.array([0, 4]), np.arange(0, 41, 10)]
     cells = rng.poisson(rng.gamma(0.4, 20, (40, len(SHARE))))
