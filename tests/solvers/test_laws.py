@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallytree.solvers import laws
-from tallytree.solvers.integer_errors import expected_errors
+from tallytree.solvers.integer_errors import excess, expected_errors
 from tallytree.solvers.laws import BEGIN, GRID, WIDTH, Laws, learned_laws
 from tallytree.solvers.posteriors import ALIKE, LOG_RANGE, posteriors
 
@@ -254,19 +254,39 @@ def direct_error(real, variance, published):
     return math.sqrt((density * (k - published) ** 2).sum() / density.sum())
 
 
+def errors_of(published, real, variance, decided=None, estimates=None, reach=np.inf, integers=True):
+    """`expected_errors` of one row."""
+    found = np.empty((1, len(real)))
+    rows = (real, real if decided is None else decided, variance, real if estimates is None else estimates)
+    expected_errors(np.array([published]), *(np.array([row]) for row in rows), reach, integers, found)
+    return found[0]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.floats(-30, 30), st.floats(1e-6, 60.0), st.integers(0, 30))
 def test_expected_errors_are_direct_sums_over_integers(real, variance, published):
-    found = np.empty((1, 1))
-    expected_errors(np.array([[real]]), np.array([[variance]]), np.array([[published]]), found)
-    assert found[0, 0] == pytest.approx(direct_error(real, variance, published), rel=2e-3, abs=1e-4)
+    found = errors_of([published], [real], [variance])
+    assert found[0] == pytest.approx(direct_error(real, variance, published), rel=2e-3, abs=1e-4)
 
 
 def test_expected_errors_by_hand():
     """Variance 0: the nearest integer is the truth. 0.5 at 3.5: half the mass is at 3, half at 4, and few at 2 and 5.
     100: √(100 + 4²)."""
-    real = np.array([[3.2, 3.2, 3.5, 10.0]])
-    variance = np.array([[0.0, 0.0, 0.01, 100.0]])
-    found = np.empty((1, 4))
-    expected_errors(real, variance, np.array([[3, 5, 3, 14]]), found)
-    np.testing.assert_allclose(found, [[0.0, 1.8, math.sqrt(0.5), math.sqrt(116)]], rtol=1e-6)
+    found = errors_of([3, 5, 3, 14], [3.2, 3.2, 3.5, 10.0], [0.0, 0.0, 0.01, 100.0])
+    np.testing.assert_allclose(found, [0.0, 1.8, math.sqrt(0.5), math.sqrt(116)], rtol=1e-6)
+
+
+def test_a_number_errs_by_what_its_real_number_missed_and_by_what_it_lies_from_its_estimate():
+    """9 was decided as 12: √(9 + 1). 30 above its estimate, of which 20 are believed; a 0 may be 0."""
+    published, real, variance = [10, 40, 0], [9.0, 40.0, 0.0], [4.0, 4.0, 4.0]
+    found = errors_of(published, real, variance, [12.0, 40.0, 0.0], [9.0, 10.0, 90.0], 20.0, False)
+    np.testing.assert_allclose(found, [math.sqrt(10), 10.0, 2.0])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0, 1))
+def test_an_excess_is_what_rounding_adds_beyond_the_nearest_integers(seed, part):
+    real = RNG(seed).normal(0, 20, (3, 5))
+    published = np.rint(real).astype(np.int64) + RNG(seed).integers(-1, 2, real.shape)
+    direct = ((published - real) ** 2).mean() - part * ((np.rint(real) - real) ** 2).mean()
+    assert excess(published, real, part) == pytest.approx(real.size * direct, abs=1e-12)

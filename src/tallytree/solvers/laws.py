@@ -35,6 +35,7 @@ from tallytree.solvers.posteriors import (
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 from tallytree.support.large_arrays import LargeArrays
+from tallytree.support.machine import side_by_side
 
 LEAST_RATIO, MOST_RATIO, RATIOS = 0.02, 64.0, 45
 GRID = np.concatenate([[0.0], np.geomspace(LEAST_RATIO, MOST_RATIO, RATIOS)])
@@ -155,10 +156,14 @@ def learned_laws(
     for part in arrays.parts(np.full(*y.shape)):
         sample(y[part], expected[part], deviations[part], stratum, steps, begin, seen, of_sample)
     weights, careful = (np.empty((number, len(parts.begin))) for _ in range(2))
-    for i in range(number):
+
+    def learn(i: int) -> None:
         own = of_sample[:, begin[i] : begin[i + 1]]
         weights[i] = law(own[0], own[1], own[2], parts, ROUNDS)
         careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])), parts)
+
+    for _ in side_by_side(learn, range(number), threads=arrays.threads):
+        pass
     return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights, parts), parts)
 
 

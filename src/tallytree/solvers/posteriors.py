@@ -115,14 +115,15 @@ def _of_part(z: float, middle: float, own: float, s: float) -> tuple[float, floa
 
 
 @inlined
-def _of_first(z: float, m: float, s: float, moments: FloatArray) -> tuple[float, float, float]:
+def _of_first(
+    z: float, m: float, s: float, w: float, wr: float, own: float, square: float
+) -> tuple[float, float, float]:
     """`_of_part` of several parts as one, with their mean and variance; the density is times their weight."""
-    if moments[0] <= 0.0:
+    if w <= 0.0:
         return 0.0, 0.0, 0.0
-    mean = moments[1] / moments[0]
-    own = m * moments[2] / moments[0] + m * m * max(moments[3] / moments[0] - mean * mean, 0.0)
-    like, step, square = _of_part(z, m * mean, own, s)
-    return like * moments[0], step, square
+    mean = wr / w
+    like, step, left = _of_part(z, m * mean, m * own / w + m * m * max(square / w - mean * mean, 0.0), s)
+    return like * w, step, left
 
 
 @kernel
@@ -169,17 +170,28 @@ def posteriors(
                 continue
             k = stratum[power_of_two(m)]
             z = y[c, g]
-            first_part = _alike(of.ratio, plain, reach / m)
-            like, step, square = _of_first(z, m, s, moments[k, first_part])
+            merged = _alike(of.ratio, plain, reach / m)
+            like, step, square = _of_first(
+                z, m, s, moments[k, merged, 0], moments[k, merged, 1], moments[k, merged, 2], moments[k, merged, 3]
+            )
             whole, first, second = like, like * step, like * (step * step + square)
-            like, step, square = _of_first(z, m, s, moments_careful[k, first_part])
+            like, step, square = _of_first(
+                z,
+                m,
+                s,
+                moments_careful[k, merged, 0],
+                moments_careful[k, merged, 1],
+                moments_careful[k, merged, 2],
+                moments_careful[k, merged, 3],
+            )
             whole_careful, first_careful = like, like * step
-            for j in range(first_part, parts):
+            for j in range(merged, parts):
                 if careful[k, j] < NEGLIGIBLE:
                     continue
                 if j < parts - 1:
                     middle = of.ratio[j] * m
-                    like, step, square = _of_part(z, middle, own_variance(of, j, middle, s), s)
+                    own = of.own[j] * middle + (of.width[j] * middle) ** 2 + (of.near[j] * s) ** 2
+                    like, step, square = _of_part(z, middle, own, s)
                 else:
                     like, step, square = outlying(z, s), max(-z, 0.0), s * s
                 whole += weights[k, j] * like

@@ -26,8 +26,10 @@ from tallytree.support.machine import side_by_side
 
 LEAST_BYTES = 2**24
 """Smaller arrays are in memory."""
-AT_ONCE = 2**21
-"""Cells that a thread works on at once."""
+AT_ONCE = 2**17
+"""Cells that a thread works on at once: they stay in the cache of a processor."""
+HELD = 2**22
+"""Cells after which pages are let go."""
 FILLED_AT_ONCE = 2**24
 
 Done = TypeVar("Done")
@@ -88,7 +90,9 @@ class LargeArrays:
         found = []
         for each in side_by_side(work, chunks(cells, self.at_once), threads=self.threads):
             found.append(each)
-            self.let_go()
+            if len(found) % max(HELD // self.at_once, 1) == 0:
+                self.let_go()
+        self.let_go()
         return found
 
     def parts(self, cells: IntArray) -> Iterator[slice]:
@@ -97,7 +101,7 @@ class LargeArrays:
         Args:
             cells: how many each row has.
         """
-        for part in chunks(cells, self.at_once):
+        for part in chunks(cells, max(self.at_once, HELD)):
             yield part
             self.let_go()
 

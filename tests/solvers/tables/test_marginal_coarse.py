@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.tables.coarse import SOFT, nonnegative_table, reach_sums, scratch_of, wanted_sums
+from tallytree.solvers.tables.coarse import SOFT, nonnegative_table, reach_columns, reach_sums, wanted_sums
 from tallytree.solvers.tables.marginals import Detail, Lattice, keep_components, to_tables
 
 RNG = np.random.default_rng
@@ -57,14 +57,22 @@ def solved(lattice, z, parent=None, variances=None, totals=False, zero=None, sum
     return found, missed
 
 
-def reached(z, spread, sums, slack=0.0, group=None, zero=None, begin=None):
-    """Values after their multipliers are chosen, these, and by how much the sums were missed before."""
-    cells = z.shape[1]
-    group = np.zeros(cells, dtype=np.int64) if group is None else group
-    zero = np.zeros(cells, dtype=bool) if zero is None else zero
-    force = np.zeros(len(sums)) if begin is None else begin.copy()
-    y = z + force[group] * spread
-    gap = reach_sums(group, sums, slack, zero, y, spread, force, scratch_of(len(sums)))
+def reached(z, spread, sums, group, slack=0.0, start=None):
+    """Values after the multipliers of groups of cells are chosen, these, and by how much the sums were missed before.
+
+    Args:
+        z: (rows, cells).
+        spread: (rows, cells).
+        sums: (rows, groups).
+        group: (cells,) the group of each; −1 for none.
+        slack: by how much a sum may be missed.
+        start: (rows, groups) the multipliers from which the steps begin.
+    """
+    groups = sums.shape[1]
+    members, begin = np.argsort(group, kind="stable"), np.searchsorted(np.sort(group), np.arange(groups + 1))
+    force = np.zeros_like(sums) if start is None else start.copy()
+    y = z + np.where(group < 0, 0.0, force[:, group]) * spread
+    gap = reach_sums(begin, members, sums, slack, -1.0, y, spread, force)
     return y, force, gap
 
 
@@ -74,94 +82,47 @@ def test_multipliers_give_the_nearest_values_with_sums_in_a_range(seed, rows, ce
     """The conditions of Karush, Kuhn and Tucker; where Newton's method begins does not matter."""
     rng = RNG(seed)
     z, spread = rng.normal(0, 3, (rows, cells)), rng.gamma(1, 1, (rows, cells)) + 1e-3
-    group, zero = rng.integers(0, 3, cells), rng.random(cells) < 0.2
-    z[:, zero] = 0.0
-    sums = rng.gamma(1, 3, 3) * (rng.random(3) < 0.8)
-    begin = rng.normal(0, 5, 3) * begun
-    y, force, gap = reached(z, spread, sums, slack, group, zero, begin)
-    np.testing.assert_allclose(y[:, ~zero], (z + force[group] * spread)[:, ~zero], atol=1e-9)
-    x, before = np.maximum(y, 0), np.maximum(z + begin[group] * spread, 0)
+    group, sums = rng.integers(-1, 3, cells), rng.gamma(1, 3, (rows, 3)) * (rng.random((rows, 3)) < 0.8)
+    start = rng.normal(0, 5, (rows, 3)) * begun
+    y, force, gap = reached(z, spread, sums, group, slack, start)
+    np.testing.assert_array_equal(y[:, group < 0], z[:, group < 0])
     misses = [0.0]
-    for h in range(3):
-        own = (group == h) & ~zero
-        clipped, low, high = np.maximum(z[:, own], 0).sum(), max(sums[h] - slack, 0), sums[h] + slack
-        misses += [low - before[:, own].sum(), before[:, own].sum() - high]
-        if not own.any():
-            assert force[h] == 0
-            continue
-        wanted = min(max(clipped, low), high)
-        assert abs(x[:, own].sum() - wanted) < 1e-9 * max(wanted, 1)
-        # max(z + t·spread, 0) has these conditions for every t that is of the sign of the gap
-        assert force[h] == 0 if wanted == clipped else force[h] * (wanted - clipped) > 0
+    for c, h in np.ndindex(rows, 3):
+        own = group == h
+        clipped, low, high = np.maximum(z[c, own], 0).sum(), max(sums[c, h] - slack, 0), sums[c, h] + slack
+        before = np.maximum(z[c, own] + start[c, h] * spread[c, own], 0).sum()
+        misses += [low - before, before - high]
+        if own.any():
+            np.testing.assert_allclose(y[c, own], z[c, own] + force[c, h] * spread[c, own], atol=1e-9)
+            wanted = min(max(clipped, low), high)
+            assert abs(np.maximum(y[c, own], 0).sum() - wanted) < 1e-9 * max(wanted, 1)
+            # max(z + t·spread, 0) has these conditions for every t that is of the sign of the gap
+            assert abs(force[c, h]) < 1e-9 if wanted == clipped else force[c, h] * (wanted - clipped) > 0
     assert gap == pytest.approx(max(misses), abs=1e-9)
 
 
+@settings(max_examples=100)
+@given(st.integers(0, 10_000), st.integers(1, 9), st.booleans())
+def test_columns_are_reached_as_rows_are(seed, rows, begun):
+    rng = RNG(seed)
+    z, spread, sums = rng.normal(0, 3, (rows, 5)), rng.gamma(1, 1, (rows, 5)) + 1e-3, rng.gamma(1, 3, 5)
+    sums[0], z[:, 4], spread[:, 4] = 0.0, 0.0, 0.0  # a cell that is 0 in every row stays so
+    force = rng.normal(0, 5, 5) * begun
+    y = z + force * spread
+    expected, multipliers, _ = reached(
+        z.T.copy(), spread.T.copy(), sums[:, None], np.zeros(rows, int), 0.0, force[:, None]
+    )
+    missed = np.abs(np.maximum(y, 0).sum(axis=0) - sums)
+    np.testing.assert_allclose(reach_columns(sums, y, spread, force), missed)
+    np.testing.assert_allclose(y[:, :4], expected.T[:, :4], atol=1e-9)
+    np.testing.assert_allclose(force[:4], multipliers[:4, 0], atol=1e-9)
+    assert (y[:, 4] == 0).all()
+
+
 def test_a_multiplier_by_hand():
-    z, one = np.array([[3.0, 1.0, -2.0]]), np.ones((1, 3))
+    z, one, group = np.array([[3.0, 1.0, -2.0]]), np.ones((1, 3)), np.zeros(3, dtype=int)
     for total, slack, force in ((7.0, 2.0, 0.5), (4.0, 0.0, 0.0), (6.0, 0.0, 1.0), (1.0, 0.0, -2.0), (0.0, 0.0, -3.0)):
-        assert reached(z, one, np.array([total]), slack)[1] == pytest.approx(force)
-
-
-@pytest.mark.slow
-@pytest.mark.needs("cvxpy", "clarabel")
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("uniform", [True, False])
-def test_each_table_is_the_nearest_given_the_coarser_ones(shape, uniform):
-    """Feasible cases: the sums are those of tables of counts, so Dykstra's algorithm ends at the optimum."""
-    import cvxpy as cp
-
-    detail = SHAPES[shape]
-    lattice = Lattice.below(detail, [detail.finest])
-    place = lattice.places[detail.finest]
-    for seed in range(5):
-        rng = RNG(seed)
-        cells = rng.poisson(rng.gamma(0.5, 10, (5, detail.cells)))
-        true = tables_of(lattice, detail, cells)
-        z = true.copy()
-        z[:, place] += rng.normal(0, 8, (5, detail.cells))
-        variances = np.ones(z.shape) if uniform else rng.gamma(2, 1, z.shape) + 0.05
-        weight = variances[:, place]
-        x = cp.Variable((5, detail.cells))
-        terms = [cp.sum_squares(cp.multiply(x[c] - z[c, place], weight[c] ** -0.5)) for c in range(5)]
-        held = [x >= 0, cp.sum(x, axis=0) == true[:, place].sum(axis=0)]
-        for a, depth in enumerate(detail.finest):
-            coarser = (*detail.finest[:a], depth - 1, *detail.finest[a + 1 :])
-            sums = np.zeros((detail.cells, detail.size(coarser)))
-            sums[np.arange(detail.cells), detail.cell_of(coarser)] = 1
-            held.append(x @ sums == detail.summed(cells, coarser))
-        cp.Problem(cp.Minimize(sum(terms)), held).solve(solver="CLARABEL")
-        # The totals and coarser tables are exact here, so each of them stays as it is.
-        found, _ = solved(lattice, z, true.sum(axis=0), variances)
-        np.testing.assert_allclose(found[:, : place.start], true[:, : place.start], atol=1e-2)
-        far = ((found[:, place] - x.value) ** 2 / weight).sum()
-        assert far < 0.02 * ((z[:, place] - x.value) ** 2 / weight).sum()
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 10_000), st.sampled_from(["two attributes", "levels"]), st.sampled_from([1.0, 50.0]))
-def test_tables_are_not_negative_and_a_total_is_its_estimate(seed, shape, scale):
-    rng, detail = RNG(seed), SHAPES[shape]
-    lattice = Lattice.below(detail, [detail.finest])
-    cells = rng.poisson(rng.gamma(0.2, 20, (4, detail.cells)))
-    z = tables_of(lattice, detail, cells) + noisy_tables(rng, lattice, 4, scale)
-    root, _ = solved(lattice, z[:1])
-    assert (root >= 0).all()
-    assert root[0, 0] == max(z[0, 0], 0)
-    zero = lattice.holds_all(np.arange(detail.cells) < 2)
-    children, _ = solved(lattice, z, solved(lattice, z.sum(axis=0)[None])[0][0], zero=zero)
-    assert (children >= 0).all()
-    assert (children[:, zero] == 0).all()
-    kept, _ = solved(lattice, np.abs(z), np.abs(z).sum(axis=0), totals=True)
-    np.testing.assert_array_equal(kept[:, 0], np.abs(z)[:, 0])
-
-
-def test_an_only_child_has_its_parents_tables():
-    detail = SHAPES["two attributes"]
-    lattice = Lattice.below(detail, [detail.finest])
-    parent = tables_of(lattice, detail, RNG(0).poisson(3.0, (1, detail.cells)))[0]
-    found, missed = solved(lattice, parent[None] + 7, parent)
-    np.testing.assert_array_equal(found[0], parent)
-    assert missed == 0
+        assert reached(z, one, np.array([[total]]), group, slack)[1][0, 0] == pytest.approx(force)
 
 
 @settings(max_examples=200)
@@ -170,10 +131,9 @@ def test_steps_end_where_rounding_moves_values_across_zero(seed, begun):
     """Values and totals that differ by many powers of ten: what was left out can seem to come back."""
     rng = RNG(seed)
     z, spread = rng.normal(0, 1, (1, 40)) * 10 ** rng.uniform(-3, 15, 40), 10 ** rng.uniform(-8, 8, (1, 40))
-    total, begin = 10 ** rng.uniform(-6, 14, 1), rng.normal(0, 1, 1) * 10 ** rng.uniform(-8, 8) * begun
-    y, _, _ = reached(z, spread, total, begin=begin)
-    size = max(np.abs(z).max(), np.abs(begin * spread).max())
-    assert abs(np.maximum(y, 0).sum() - total[0]) < 1e-6 * size
+    total, start = 10 ** rng.uniform(-6, 14, (1, 1)), rng.normal(0, 1, (1, 1)) * 10 ** rng.uniform(-8, 8) * begun
+    y, _, _ = reached(z, spread, total, np.zeros(40, dtype=int), start=start)
+    assert abs(np.maximum(y, 0).sum() - total[0, 0]) < 1e-6 * max(np.abs(z).max(), np.abs(start * spread).max())
 
 
 # --- Soft sums ---

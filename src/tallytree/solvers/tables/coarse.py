@@ -31,8 +31,10 @@ SLOW, SLOW_RAKING, LOOK_EVERY = 0.9, 0.8, 5
 rounds of raking before."""
 LEAST = 1e-6
 """Where raking begins, a cell that may have records has this many at least."""
-TOLERANCE = 0.1
-"""No sum is missed by more than this, in standard deviations of the sum."""
+TOLERANCE, ENOUGH, NEAR = 0.1, 0.02, 0.2
+"""No sum is missed by more than the first, in standard deviations of the sum. After the first cycle, a sum that is
+missed by no more than the second is left as it is. With a worst miss above the third that no longer falls, a family is
+not raked."""
 FREE, FREE_CELLS = 0.9, 8
 SOFT = 0.25
 """Where a coarser table is no more than the sum of a finer one, it may move by this, in its standard deviations."""
@@ -111,113 +113,140 @@ def _is_sum(table: Marginal, of: Marginal) -> bool:
     return table != of and all(map(int.__le__, table, of))
 
 
-class _Scratch(NamedTuple):
-    """Memory that is used again, of as many sums as a table has at most."""
-
-    wanted: FloatArray
-    lacking: FloatArray
-    weight: FloatArray
-    left: FloatArray
-    before: FloatArray
-    open: BoolArray
-
-
-@inlined
-def scratch_of(size: int) -> _Scratch:
-    """Memory for so many sums."""
-    return _Scratch(
-        np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
-    )
-
-
 @kernel
 def reach_sums(
-    group: IntArray,
+    begin: IntArray,
+    members: IntArray,
     sums: FloatArray,
     slack: float,
-    zero: BoolArray,
+    enough: float,
     y: FloatArray,
     variance: FloatArray,
     force: FloatArray,
-    scratch: _Scratch,
 ) -> float:
-    """Choose the multipliers of sums over groups of cells: max(y, 0) is then the nearest x ≥ 0 with these sums.
+    """Choose the multipliers λ of sums of each row: max(y, 0) is then the nearest x ≥ 0 with these sums.
 
     Σ max(z + λv, 0) is convex in λ, with z what y is without λ. So Newton's method from the λ of the cycle before goes
     beyond the solution once and comes back; it ends where no value crosses 0, after few steps.
 
     Args:
-        group: (cells,) the group of each.
-        sums: (groups,) what they are to be.
+        begin: (groups + 1,) where the cells of each sum begin in `members`.
+        members: the cells of the sums.
+        sums: (rows, groups) what they are to be.
         slack: by how much a sum may be missed; it is never below 0.
-        zero: (cells,) those that are 0 in every row.
+        enough: a sum that is missed by no more is left as it is, unless it would be within its slack without λ.
         y: (rows, cells) changed.
-        variance: (rows, cells) how far a multiplier of 1 moves each.
-        force: (groups,) λ; changed.
-        scratch: memory.
+        variance: (rows, cells) > 0: how far a multiplier of 1 moves each.
+        force: (rows, groups) λ; changed.
 
     Returns:
-        By how much the sums were missed at most.
+        By how much a sum was missed at most.
     """
-    wanted, lacking, weight, left, before, open_ = scratch
-    groups = len(sums)
-    for h in range(groups):
-        wanted[h], lacking[h], weight[h], left[h] = 0.0, 0.0, 0.0, 0.0
+    worst = 0.0
     for c in range(len(y)):
-        for g in range(y.shape[1]):
-            if not zero[g]:
-                h = group[g]
-                was = y[c, g]
-                z = was - force[h] * variance[c, g]
-                y[c, g] = z
-                wanted[h] += max(z, 0.0)
-                if was >= 0.0:
-                    lacking[h] -= z
-                    weight[h] += variance[c, g]
-                    left[h] += 1.0
-    gap, more = 0.0, False
-    for h in range(groups):
-        low, high = max(sums[h] - slack, 0.0), max(sums[h] + slack, 0.0)
-        found = force[h] * weight[h] - lacking[h]
-        gap = max(gap, low - found, found - high)
-        total = min(max(wanted[h], low), high)
-        open_[h] = total != wanted[h]
-        wanted[h], before[h] = total, left[h]
-        if not open_[h]:  # what has its sum needs no force
-            force[h] = 0.0
-        elif weight[h] > 0.0:
-            force[h] = (total + lacking[h]) / weight[h]
-        else:
-            force[h], before[h] = np.inf, -1.0
-        more = more or open_[h]
-    first = True
-    while more:
-        for h in range(groups):
-            lacking[h], weight[h], left[h] = wanted[h], 0.0, 0.0
-        for c in range(len(y)):
-            for g in range(y.shape[1]):
-                h = group[g]
-                if open_[h] and not zero[g] and (force[h] == np.inf or y[c, g] + force[h] * variance[c, g] >= 0.0):
-                    lacking[h] -= y[c, g]
-                    weight[h] += variance[c, g]
-                    left[h] += 1.0
-        more = False
-        for h in range(groups):
-            if not open_[h]:
+        for h in range(len(begin) - 1):
+            clipped, found, weight, left = 0.0, 0.0, 0.0, 0
+            for i in range(begin[h], begin[h + 1]):
+                value, spread = y[c, members[i]], variance[c, members[i]]
+                clipped += max(value - force[c, h] * spread, 0.0)
+                found += max(value, 0.0)
+                weight += spread if value >= 0.0 else 0.0
+                left += 1 if value >= 0.0 else 0
+            low, high, size = max(sums[c, h] - slack, 0.0), max(sums[c, h] + slack, 0.0), begin[h + 1] - begin[h]
+            gap = max(low - found, found - high)
+            worst = max(worst, gap)
+            if size == 0 or (gap <= enough and (gap >= -enough or force[c, h] == 0.0)):
                 continue
-            back = left[h] == before[h] or (left[h] > before[h] and not first)
-            if back or weight[h] <= 0.0:  # a value that comes back in a later step does so by rounding
-                open_[h] = False
-                if force[h] == np.inf:  # all its cells are 0 everywhere
-                    force[h] = 0.0
-            else:
-                force[h], before[h], more = lacking[h] / weight[h], left[h], True
-        first = False
-    for c in range(len(y)):
-        for g in range(y.shape[1]):
-            if not zero[g]:
-                y[c, g] += force[group[g]] * variance[c, g]
+            total = min(max(clipped, low), high)
+            step = -force[c, h]  # what has its sum needs no force
+            if total != clipped:
+                step, before, again = np.inf, size + 1, True
+                if weight > 0.0:
+                    step, before = (total - found) / weight, left
+                while True:
+                    found, weight, left = 0.0, 0.0, 0
+                    for i in range(begin[h], begin[h + 1]):
+                        value, spread = y[c, members[i]], variance[c, members[i]]
+                        above = value + step * spread >= 0.0
+                        found += value if above else 0.0
+                        weight += spread if above else 0.0
+                        left += 1 if above else 0
+                    if left == before or (left > before and not again) or weight <= 0.0:
+                        break  # a value that comes back in a later step does so by rounding
+                    step, again, before = (total - found) / weight, before > size, left
+            force[c, h] += step
+            for i in range(begin[h], begin[h + 1]):
+                y[c, members[i]] += step * variance[c, members[i]]
+    return worst
+
+
+@kernel
+def reach_columns(sums: FloatArray, y: FloatArray, variance: FloatArray, force: FloatArray) -> FloatArray:
+    """`reach_sums` of every column, all columns of a row at once: the loops run over memory in order, as vectors.
+
+    Args:
+        sums: (cells,) what they are to be.
+        y: (rows, cells) changed.
+        variance: (rows, cells), 0 where y is 0 and stays so.
+        force: (cells,) λ; changed.
+
+    Returns:
+        float64 (cells,) by how much the sums were missed.
+    """
+    rows, n = y.shape
+    clipped, found, weight, before, step = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    open_, gap, more, again = np.zeros(n, dtype=np.bool_), np.zeros(n), False, True
+    for c in range(rows):
+        for g in range(n):
+            clipped[g] += max(y[c, g] - force[g] * variance[c, g], 0.0)
+        for g in range(n):
+            found[g] += max(y[c, g], 0.0)
+            weight[g] += variance[c, g] if y[c, g] >= 0.0 else 0.0
+    for g in range(n):
+        gap[g], open_[g], step[g], before[g] = abs(found[g] - sums[g]), sums[g] != clipped[g], -force[g], weight[g]
+        if open_[g]:
+            more = True
+            step[g] = (sums[g] - found[g]) / weight[g] if weight[g] > 0.0 else np.inf
+    while more:
+        found[:], weight[:] = 0.0, 0.0
+        for c in range(rows):
+            for g in range(n):
+                above = y[c, g] + step[g] * variance[c, g] >= 0.0
+                found[g] += y[c, g] if above else 0.0
+                weight[g] += variance[c, g] if above else 0.0
+        more = False
+        for g in range(n):
+            if open_[g]:
+                end = weight[g] == before[g] or (weight[g] > before[g] > 0.0 and not again) or weight[g] <= 0.0
+                if not end:
+                    step[g], before[g], more = (sums[g] - found[g]) / weight[g], weight[g], True
+                open_[g] = not end
+        again = False
+    for g in range(n):
+        step[g] = step[g] if step[g] < np.inf else -force[g]  # all its cells are 0 everywhere
+        force[g] += step[g]
+    for c in range(rows):
+        for g in range(n):
+            y[c, g] += step[g] * variance[c, g]
     return gap
+
+
+@inlined
+def _members(group: IntArray, zero: BoolArray, groups: int, begin: IntArray, members: IntArray) -> None:
+    """Write the cells of each group but those that are 0, and where they begin: (cells,) and (groups + 1,)."""
+    begin[: groups + 1] = 0
+    for g in range(len(group)):
+        if not zero[g]:
+            begin[group[g] + 1] += 1
+    for h in range(groups):
+        begin[h + 1] += begin[h]
+    for g in range(len(group) - 1, -1, -1):
+        if not zero[g]:
+            begin[group[g] + 1] -= 1
+            members[begin[group[g] + 1]] = g
+    for h in range(groups):
+        begin[h] = begin[h + 1]
+    begin[groups] = len(group) - zero.sum()
 
 
 @inlined
@@ -231,12 +260,12 @@ def _rake(
     zero: BoolArray,
     deviation: FloatArray,
     near: FloatArray,
-    scratch: _Scratch,
+    found: FloatArray,
 ) -> bool:
     """Scale a family's tables, which are near their sums, until they have them. If they never do, they stay."""
     here = lattice.begin[k]
     n = lattice.begin[k + 1] - here
-    found, before = scratch.lacking, np.inf
+    before = np.inf
     x = np.empty((len(near), n))
     for c in range(len(x)):
         for g in range(n):
@@ -301,7 +330,7 @@ def nonnegative_table(
         k: the table.
         tables: (children, P) the tables that are decided; gets this one.
         estimates: (children, n) of the table's cells; changed.
-        variances: (children, n) what a step away costs less.
+        variances: (children, n) what a step away costs less; changed: 0 in cells that are 0.
         parent: (P,) the parent's tables; ignored for the root.
         has_parent: whether there is a parent.
         zero: (P,) the cells that are 0 in every area.
@@ -316,45 +345,49 @@ def nonnegative_table(
         for g in range(n):
             tables[0, here + g] = parent[here + g]
         return True
-    most, forces = n, 0
-    for pair in range(sums.begin[k], sums.begin[k + 1]):
+    most, forces, pairs, first_pair = n, 0, sums.begin[k + 1] - sums.begin[k], sums.begin[k]
+    for pair in range(first_pair, first_pair + pairs):
         groups = lattice.begin[sums.table[pair] + 1] - lattice.begin[sums.table[pair]]
         most, forces = max(most, groups), forces + groups
-    force, force_above, scratch = np.zeros((m, forces)), np.zeros(n), scratch_of(most)
-    y, own_zero, itself = estimates, zero[here : here + n], np.arange(n)
+    y, own_zero = estimates, zero[here : here + n]
+    begin, members = np.empty((pairs, most + 1), dtype=np.int64), np.empty((pairs, n), dtype=np.int64)
+    for pair in range(pairs):
+        shift, coarser = sums.maps_begin[first_pair + pair], sums.table[first_pair + pair]
+        groups = lattice.begin[coarser + 1] - lattice.begin[coarser]
+        _members(sums.maps[shift : shift + n], own_zero, groups, begin[pair], members[pair])
+    force, force_above = np.zeros((m, forces)), np.zeros(n)
     for c in range(m):
         for g in range(n):
             if own_zero[g]:
-                y[c, g] = 0.0
-    sets = int(has_parent) + sums.begin[k + 1] - sums.begin[k]
-    met, before = False, np.inf
+                y[c, g], variances[c, g] = 0.0, 0.0
+    met, stalled, before, miss = False, False, np.inf, 0.0
     for cycle in range(MAX_CYCLES):
         miss = 0.0
         if has_parent:
-            gap = reach_sums(itself, parent[here : here + n], 0.0, own_zero, y, variances, force_above, scratch)
-            miss = gap / deviation[1, k]
+            for gap in reach_columns(parent[here : here + n], y, variances, force_above):
+                miss = max(miss, gap / deviation[1, k])
         first = 0
-        for pair in range(sums.begin[k], sums.begin[k + 1]):
-            coarser, shift = sums.table[pair], sums.maps_begin[pair]
-            there, end = lattice.begin[coarser], first + lattice.begin[coarser + 1] - lattice.begin[coarser]
-            for c in range(m):
-                gap = reach_sums(
-                    sums.maps[shift : shift + n], tables[c, there : there + end - first], sums.slack[pair], own_zero,
-                    y[c : c + 1], variances[c : c + 1], force[c, first:end], scratch,
-                )  # fmt: skip
-                miss = max(miss, gap / deviation[0, coarser])
-            first = end
-        if sets <= 1 or (cycle > 0 and miss <= TOLERANCE):
+        for pair in range(pairs):
+            coarser, slack = sums.table[first_pair + pair], sums.slack[first_pair + pair]
+            there, groups = lattice.begin[coarser], lattice.begin[coarser + 1] - lattice.begin[coarser]
+            gap = reach_sums(
+                begin[pair, : groups + 1], members[pair], tables[:, there : there + groups], slack,
+                ENOUGH * deviation[0, coarser] if cycle > 0 else -1.0, y, variances, force[:, first : first + groups],
+            )  # fmt: skip
+            miss = max(miss, gap / deviation[0, coarser])
+            first += groups
+        if int(has_parent) + pairs <= 1 or (cycle > 0 and miss <= TOLERANCE):
             met = True
             break
-        if cycle > 1 and miss > SLOW * before:  # the sums have no common solution
+        stalled = cycle > 1 and miss > SLOW * before  # the sums have no common solution
+        if stalled:
             break
         before = miss
     for c in range(m):
         for g in range(n):
             y[c, g] = max(y[c, g], 0.0)
-    if not met:
-        met = _rake(lattice, sums, k, tables, parent, has_parent, zero, deviation, y, scratch)
+    if not met and (not stalled or miss <= NEAR):
+        met = _rake(lattice, sums, k, tables, parent, has_parent, zero, deviation, y, np.empty(most))
     for c in range(m):
         for g in range(n):
             tables[c, here + g] = y[c, g]

@@ -7,6 +7,7 @@ its variance. The nearest non-negative table with the sums that are decided is t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from tallytree.solvers.posteriors import MOST_MOVED, posteriors
 from tallytree.solvers.tables.coarse import CoarseSums, nonnegative_families, wanted_sums
 from tallytree.solvers.tables.linear import Level, downward, tables
 from tallytree.solvers.tables.marginals import Lattice, Marginal
+from tallytree.solvers.tables.moves import add_moves, costs_of_moves, hold_far
 from tallytree.solvers.tables.pooling import (
     Coarser,
     coarser_tables,
@@ -29,6 +31,8 @@ from tallytree.solvers.tables.prior import PriorOfTables, expected_by_prior, pri
 from tallytree.solvers.tables.variance import Table
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.large_arrays import LargeArrays
+
+logger = logging.getLogger(__name__)
 
 LEAST_AREAS = 8
 """A level with fewer areas is not pooled."""
@@ -125,6 +129,7 @@ def decided_tables(
         components = areas.estimated(components)
         estimates |= {(depth, marginal): areas.copied(areas.tables, marginal) for marginal in wanted[depth]}
         decided.append(areas.decided(pooled))
+        logger.info("level %d: %d tables of families have sums without a common solution", depth, sum(areas.unmet))
         if depth:
             progress(f"decided the tables of level {depth}: {len(areas.tables):,} areas")
     return decided
@@ -152,6 +157,7 @@ class _Areas:
         tables: (children, P) estimates, then tables.
         own: (children, P), see `Decided`.
         errors: (children, P), see `Decided`.
+        unmet: how often a table of a family did not reach its sums; several numbers.
     """
 
     above: Lattice
@@ -171,6 +177,7 @@ class _Areas:
     tables: FloatArray = field(init=False)
     own: FloatArray = field(init=False)
     errors: FloatArray = field(init=False)
+    unmet: list[int] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         for name in ("tables", "own", "errors"):
@@ -246,9 +253,7 @@ class _Areas:
             family, children = self._own(part)
             size = self.below.lattice.rows.size[place]
             spread = self.below.inverse(children)[:, k : k + 1]
-            variances = np.ascontiguousarray(
-                np.broadcast_to(spread * size, (children.stop - children.start, len(size)))
-            )
+            variances = np.broadcast_to(spread * size, (children.stop - children.start, len(size))).copy()
             found = self.tables[children]
             self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part], self.sums)
             self.own[children, place] = own * ~self.zero[place]
@@ -289,17 +294,14 @@ class _Areas:
                 y[own], expected[own], deviations[own], laws.stratum, laws.weights, laws.guarded, laws.parts,
                 mean, variances, held,
             )  # fmt: skip
-            found = mean - held
-            firm = LEAST_VARIANCE * np.maximum(deviations[own, None], LEAST_DEVIATION) ** 2
-            costs = np.maximum(variances + held**2, firm)
-            usual = np.add.reduceat(costs, family[:-1]) / np.diff(family)[:, None]
-            costs = np.minimum(costs, MOST_VARIANCE * np.repeat(usual, np.diff(family), axis=0))
-            estimate = self.tables[own, place].copy()
-            self._nearest(k, family, self.tables[own], mean.copy(), costs, above.tables[part], sums)
-            self._hold(k, family, own, estimate, firm, mean, costs, above.tables[part], sums)
-            off = self.tables[own, place] - found
-            variances = variances * laws.part + np.where(off * held > 0, np.minimum(off**2, held**2), 0.0)
-            np.maximum(variances, off**2, out=variances)
+            firm = LEAST_VARIANCE * np.maximum(deviations[own], LEAST_DEVIATION) ** 2
+            costs = np.empty_like(variances)
+            costs_of_moves(family, variances, held, firm, MOST_VARIANCE, costs)
+            found, near = self.tables[own], mean.copy()
+            estimate = found[:, place].copy()
+            self._nearest(k, family, found, near, costs, above.tables[part], sums)
+            self._hold(k, family, found, estimate, firm, mean.copy(), costs, above.tables[part], sums)
+            add_moves(found, place.start, mean, held, laws.part, variances)
             reached_errors(
                 lattice.rows, coarser, k, family, share[own], expected[own], deviations[own], variances,
                 above.own[part], self.own[own], self.errors[own],
@@ -348,7 +350,7 @@ class _Areas:
         self,
         k: int,
         family: IntArray,
-        own: slice,
+        tables: FloatArray,
         estimate: FloatArray,
         firm: FloatArray,
         mean: FloatArray,
@@ -360,20 +362,14 @@ class _Areas:
 
         Such a cell is an outlier. The others of its area expect a part of what it has, so it would pay for them.
         """
-        place = self.below.lattice.places[self.below.lattice.known[k]]
-        found, s = self.tables[own, place], self.std_devs[k]
-        reach = np.where(estimate > SURE * s, MOST_MOVED * s, np.inf)
-        held = np.clip(found, estimate - reach, estimate + reach)
-        far, counts = np.abs(found - held) > FAR, np.diff(family)
-        again = np.logical_or.reduceat(far.any(axis=1), family[:-1])
-        if not again.any():
-            return
-        rows = np.flatnonzero(np.repeat(again, counts))
-        mean = np.where(far[rows], held[rows], mean[rows])
-        costs = np.where(far[rows], firm[rows], costs[rows])
-        tables, families = self.tables[own][rows], np.concatenate([[0], np.cumsum(counts[again])])
-        self._nearest(k, families, tables, mean, costs, np.ascontiguousarray(parents[again]), sums)
-        self.tables[own.start + rows, place] = tables[:, place]
+        place, counts = self.below.lattice.places[self.below.lattice.known[k]], np.diff(family)
+        again, s = np.zeros(len(counts), dtype=np.bool_), self.std_devs[k]
+        hold_far(family, tables, place.start, estimate, SURE * s, MOST_MOVED * s, FAR, firm, mean, costs, again)
+        if again.any():
+            rows = np.flatnonzero(np.repeat(again, counts))
+            some, families = tables[rows], np.concatenate([[0], np.cumsum(counts[again])])
+            self._nearest(k, families, some, mean[rows], costs[rows], np.ascontiguousarray(parents[again]), sums)
+            tables[rows, place] = some[:, place]
 
     def _nearest(
         self,
@@ -385,10 +381,11 @@ class _Areas:
         parents: FloatArray,
         sums: CoarseSums,
     ) -> None:
-        nonnegative_families(
+        unmet = nonnegative_families(
             self.below.lattice.rows, sums, k, family, found, mean, variances, parents, not self.rooted, self.zero,
             self.limits,
         )  # fmt: skip
+        self.unmet.append(unmet)
 
     def _own(self, part: slice) -> tuple[IntArray, slice]:
         """Where the children of some areas begin, counted from the first, and the children."""

@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
-from tallytree.solvers.integer_errors import expected_errors
+from tallytree.solvers.integer_errors import excess, expected_errors
 from tallytree.solvers.tables.coarse import wanted_sums
 from tallytree.solvers.tables.decided import Decided, decided_tables
 from tallytree.solvers.tables.integers import Rounding
@@ -30,7 +30,7 @@ from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
 from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.solvers.tables.raking import rake_tree
 from tallytree.solvers.tables.variance import Table, expected_std_devs
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.large_arrays import LargeArrays
 
 logger = logging.getLogger(__name__)
@@ -282,40 +282,16 @@ def _told(
     place = lattice.places[marginal]
 
     def work(part: slice) -> tuple[float, float]:
-        published, real = (lattice.detail.summed(x[part], marginal) for x in (integers, detail))
+        published = lattice.detail.summed(integers[part], marginal)
+        real = np.asarray(lattice.detail.summed(detail[part], marginal), dtype=np.float64)
         target = decided.tables[part, place]
         if estimates is not None and typical is not None:
-            errors = np.maximum(decided.errors[part, place], (real - target) ** 2)
-            typical[part] = _expected_errors(published, real, errors, estimates[part], std_dev)
-        return _excess(published, real, RESTORED if std_dev > EXACT else 1.0), _excess(published, target, 1.0)
+            expected_errors(
+                published, real, target, decided.errors[part, place], estimates[part], BELIEVED * std_dev,
+                std_dev <= LEAST_DEVIATION, typical[part],
+            )  # fmt: skip
+        return excess(published, real, RESTORED if std_dev > EXACT else 1.0), excess(published, target, 1.0)
 
     cells = place.stop - place.start
     found = np.sum(arrays.each(work, np.full(len(detail), cells)), axis=0) / (len(detail) * cells)
     return float(found[0]), float(found[1])
-
-
-def _expected_errors(
-    published: NumberArray, real: NumberArray, variances: FloatArray, estimates: FloatArray, std_dev: float
-) -> FloatArray:
-    """The root mean square error that is expected of each integer, (areas, cells); see `BELIEVED`.
-
-    Args:
-        published: the integers.
-        real: the real numbers that they are rounded from.
-        variances: of the errors of these.
-        estimates: the least-squares estimates.
-        std_dev: of these.
-    """
-    found = np.sqrt(variances + (published - real) ** 2)
-    if std_dev <= LEAST_DEVIATION:  # else the noise is too large to tell integers apart
-        expected_errors(np.ascontiguousarray(real, dtype=np.float64), variances, published.astype(np.int64), found)
-    off = np.abs(published - estimates) - BELIEVED * std_dev
-    return np.asarray(np.where(published > 0, np.maximum(found, off), found))
-
-
-def _excess(published: NumberArray, real: NumberArray, part: float) -> float:
-    """The sum of squares of what numbers differ by from real ones, less a part of that of the nearest integers."""
-    off, nearest = np.asarray(published - real, dtype=np.float64), np.asarray(np.rint(real) - real, dtype=np.float64)
-    off *= off
-    nearest *= nearest
-    return float(off.sum() - part * nearest.sum())

@@ -77,6 +77,18 @@ def own_variances(lattice: Lattice, std_devs: FloatArray) -> FloatArray:
     return np.asarray(found * lattice.mean_group**2)
 
 
+@inlined
+def _sizes(lattice: Rows, coarser: Coarser, k: int) -> FloatArray:
+    """Of each cell of a table, the part of a coarser table's cell that it is, by detail cells: (coarser tables, n)."""
+    here, first = lattice.begin[k], coarser.begin[k]
+    found = np.empty((coarser.begin[k + 1] - first, lattice.begin[k + 1] - here))
+    for p in range(len(found)):
+        there, shift = lattice.begin[coarser.table[first + p]], coarser.maps_begin[first + p]
+        for g in range(found.shape[1]):
+            found[p, g] = lattice.size[here + g] / lattice.size[there + coarser.maps[shift + g]]
+    return found
+
+
 @kernel
 def expected_cells(
     lattice: Rows,
@@ -114,19 +126,21 @@ def expected_cells(
     for a in range(lattice.lower.shape[1]):
         if lattice.lower[k, a] >= 0:
             most = max(most, lattice.begin[lattice.lower[k, a] + 1] - lattice.begin[lattice.lower[k, a]])
-    sums = np.empty(most)
+    sums, gap, start, sizes = np.empty(most), np.empty(n), np.empty(n), _sizes(lattice, coarser, k)
     for i in range(len(parents)):
         all_base = base[families[i] : families[i + 1]].sum()
-        for g in range(n):
-            gap = parents[i, here + g]
-            for c in range(families[i], families[i + 1]):
-                gap -= tables[c, here + g]
-            for c in range(families[i], families[i + 1]):
-                y[c, g] = tables[c, here + g] + share[c] * gap
+        gap[:] = parents[i, here : here + n]
         for c in range(families[i], families[i + 1]):
             for g in range(n):
-                start = max(parents[i, here + g], LEAST_PART * np.sqrt(errors[i, here + g]))
-                expected[c, g] = 0.0 if zero[here + g] else start * base[c] / all_base
+                gap[g] -= tables[c, here + g]
+        for g in range(n):
+            least = LEAST_PART * np.sqrt(errors[i, here + g])
+            start[g] = 0.0 if zero[here + g] else max(parents[i, here + g], least)
+        for c in range(families[i], families[i + 1]):
+            part_of_all = base[c] / all_base
+            for g in range(n):
+                y[c, g] = tables[c, here + g] + share[c] * gap[g]
+                expected[c, g] = start[g] * part_of_all
             for pair in range(coarser.begin[k], coarser.begin[k + 1]):
                 there, shift = lattice.begin[coarser.table[pair]], coarser.maps_begin[pair]
                 sums[:] = 0.0
@@ -134,8 +148,7 @@ def expected_cells(
                     sums[coarser.maps[shift + g]] += y[c, g]
                 for g in range(n):
                     h = coarser.maps[shift + g]
-                    part = lattice.size[here + g] / lattice.size[there + h]
-                    y[c, g] += part * (tables[c, there + h] - sums[h])
+                    y[c, g] += sizes[pair - coarser.begin[k], g] * (tables[c, there + h] - sums[h])
             scaled_to_coarser(lattice, k, tables[c], expected[c])
 
 
@@ -203,31 +216,34 @@ def reached_errors(
     for p in range(pairs):
         t = coarser.table[coarser.begin[k] + p]
         begin[p + 1] = begin[p] + lattice.begin[t + 1] - lattice.begin[t]
-    sums, above = np.empty(begin[pairs]), np.empty(n)
+    sizes = _sizes(lattice, coarser, k)
+    sums, above, left, rest, error = np.empty(begin[pairs]), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     for i in range(len(own_above)):
         above[:] = 0.0
         for c in range(families[i], families[i + 1]):
             for g in range(n):
                 above[g] += expected[c, g]
+        for g in range(n):  # what an error of the parent moves, for each expected record
+            error[g] = np.sqrt(own_above[i, here + g])
+            above[g] = min(error[g] / above[g], 1.0) if above[g] > 0.0 else 0.0
         for c in range(families[i], families[i + 1]):
+            for g in range(n):
+                left[g] = min(variances[c, g] / deviations[c] ** 2, 1.0) if deviations[c] > 0.0 else 1.0
+                rest[g] = (1.0 - left[g]) * expected[c, g]
+                part = left[g] * share[c] * error[g] + rest[g] * above[g]
+                own[c, here + g] = variances[c, g] + part * part
+                errors[c, here + g] = own[c, here + g]
             sums[:] = 0.0
             for p in range(pairs):
                 shift = coarser.maps_begin[coarser.begin[k] + p]
                 for g in range(n):
                     sums[begin[p] + coarser.maps[shift + g]] += expected[c, g]
-            for g in range(n):
-                left = min(variances[c, g] / deviations[c] ** 2, 1.0) if deviations[c] > 0.0 else 1.0
-                error = np.sqrt(own_above[i, here + g])
-                part = left * share[c] * error
-                if above[g] > 0.0:
-                    part += (1.0 - left) * expected[c, g] * min(error / above[g], 1.0)
-                own[c, here + g] = variances[c, g] + part * part
-                error = own[c, here + g]
-                for p in range(pairs):
-                    pair = coarser.begin[k] + p
-                    h = coarser.maps[coarser.maps_begin[pair] + g]
-                    whole, there = sums[begin[p] + h], lattice.begin[coarser.table[pair]] + h
-                    part = left * lattice.size[here + g] / lattice.size[there]
-                    part += (1.0 - left) * (expected[c, g] / whole if whole > 0.0 else 0.0)
-                    error += part * part * own[c, there]
-                errors[c, here + g] = error
+            for h in range(len(sums)):
+                sums[h] = 1.0 / sums[h] if sums[h] > 0.0 else 0.0
+            for p in range(pairs):
+                pair = coarser.begin[k] + p
+                there, shift = lattice.begin[coarser.table[pair]], coarser.maps_begin[pair]
+                for g in range(n):
+                    h = coarser.maps[shift + g]
+                    part = left[g] * sizes[p, g] + rest[g] * sums[begin[p] + h]
+                    errors[c, here + g] += part * part * own[c, there + h]

@@ -63,6 +63,8 @@ def prior_rows(
         level that is finer, else those of the children's, if it has all of them. Not a number where there is nothing;
         None where nothing is known of a level.
     """
+    if not given:
+        return [None] * len(lattices)
     found: list[FloatArray | None] = []
     for depth in range(len(lattices) - 1, -1, -1):
         lattice, below = lattices[depth], found[-1] if found else None

@@ -83,6 +83,21 @@ def rake(
 
 
 @kernel
+def missed(lattice: Rows, targets: FloatArray, slack: FloatArray, x: FloatArray, squares: FloatArray) -> None:
+    """Write the sum of squares of what the cells of each table miss beyond the slack; see `rake`."""
+    sums = np.empty(targets.shape[1])
+    for i in range(len(x)):
+        sums[:] = 0.0
+        for k in range(len(slack)):
+            place = lattice.place[k]
+            for j in range(x.shape[1]):
+                sums[place[j]] += x[i, j]
+            squares[i, k] = 0.0
+            for g in range(lattice.begin[k], lattice.begin[k + 1]):
+                squares[i, k] += max(abs(sums[g] - targets[i, g]) - slack[k], 0.0) ** 2
+
+
+@kernel
 def gather(families: IntArray, x: FloatArray, sums: FloatArray) -> None:
     """Write the sum of the children's rows of each area; children are counted from families[0]."""
     for i in range(len(sums)):
@@ -353,15 +368,12 @@ def _missed(tree: _Tree, within: Sequence[FloatArray]) -> list[FloatArray]:
 
 def _missed_of(tree: _Tree, depth: int, within: FloatArray) -> FloatArray:
     """`_missed` of one level: float64 (K,)."""
-    x, lattice, targets = tree.detail[depth], tree.lattices[depth], tree.targets[depth]
+    x, rows = tree.detail[depth], tree.lattices[depth].rows
 
-    def work(part: slice) -> list[float]:
-        own, squares = x[part], []
-        for k, marginal in enumerate(lattice.known):
-            gaps = np.abs(lattice.detail.summed(own, marginal) - targets[part, lattice.places[marginal]])
-            squares.append(float((np.maximum(gaps - within[k], 0.0) ** 2).sum()))
-        return squares
+    def work(part: slice) -> FloatArray:
+        squares = np.zeros((part.stop - part.start, len(within)))
+        missed(rows, tree.targets[depth][part], within, x[part], squares)
+        return np.asarray(squares.sum(axis=0), dtype=np.float64)
 
-    squares = np.sum(tree.arrays.each(work, np.full(len(x), x.shape[1])), axis=0)
-    cells = len(x) * np.diff(lattice.rows.begin)
-    return np.asarray(np.sqrt(squares / cells) / tree.deviations[depth])
+    squares = np.sum(tree.arrays.each(work, np.full(*x.shape)), axis=0)
+    return np.asarray(np.sqrt(squares / (len(x) * np.diff(rows.begin))) / tree.deviations[depth], dtype=np.float64)
