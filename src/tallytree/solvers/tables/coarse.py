@@ -26,14 +26,13 @@ from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 
 MAX_CYCLES, MAX_RAKING = 10, 200
-SLOW, SLOW_RAKING, LOOK_EVERY = 0.9, 0.8, 5
-"""A family is left as it is when its worst miss is not below this part of that one cycle before, or of that so many
-rounds of raking before."""
+LOOK_EVERY, SLOW = 5, 0.8
+"""After so many rounds, raking ends if the worst miss is not below this part of what it was before them."""
 LEAST = 1e-6
 """Where raking begins, a cell that may have records has this many at least."""
-TOLERANCE, ENOUGH, NEAR = 0.1, 0.02, 0.2
+TOLERANCE, ENOUGH, NEAR = 0.1, 0.01, 0.2
 """No sum is missed by more than the first, in standard deviations of the sum. After the first cycle, a sum that is
-missed by no more than the second is left as it is. With a worst miss above the third that no longer falls, a family is
+missed by no more than the second is left as it is. A family that misses one by more than the third after all cycles is
 not raked."""
 FREE, FREE_CELLS = 0.9, 8
 SOFT = 0.25
@@ -303,7 +302,7 @@ def _rake(
             near[:, :n] = x
             return True
         if cycle % LOOK_EVERY == LOOK_EVERY - 1:
-            if miss > SLOW_RAKING * before:
+            if miss > SLOW * before:
                 return False
             before = miss
     return False
@@ -360,7 +359,7 @@ def nonnegative_table(
         for g in range(n):
             if own_zero[g]:
                 y[c, g], variances[c, g] = 0.0, 0.0
-    met, stalled, before, miss = False, False, np.inf, 0.0
+    met, miss = False, 0.0
     for cycle in range(MAX_CYCLES):
         miss = 0.0
         if has_parent:
@@ -379,14 +378,10 @@ def nonnegative_table(
         if int(has_parent) + pairs <= 1 or (cycle > 0 and miss <= TOLERANCE):
             met = True
             break
-        stalled = cycle > 1 and miss > SLOW * before  # the sums have no common solution
-        if stalled:
-            break
-        before = miss
     for c in range(m):
         for g in range(n):
             y[c, g] = max(y[c, g], 0.0)
-    if not met and (not stalled or miss <= NEAR):
+    if not met and miss <= NEAR:  # else the sums have no common solution, and raking diverges
         met = _rake(lattice, sums, k, tables, parent, has_parent, zero, deviation, y, np.empty(most))
     for c in range(m):
         for g in range(n):
