@@ -14,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +34,9 @@ FILLED_AT_ONCE = 2**24
 
 Done = TypeVar("Done")
 
+_mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_lock = threading.Lock()
+
 
 @dataclass(frozen=True, eq=False)
 class LargeArrays:
@@ -51,8 +54,6 @@ class LargeArrays:
     folder: Path | None = None
     least: int = LEAST_BYTES
     at_once: int = AT_ONCE
-    _mapped: weakref.WeakSet[mmap.mmap] = field(default_factory=weakref.WeakSet, init=False, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """An array of zeros.
@@ -65,8 +66,8 @@ class LargeArrays:
         if self.folder is None or size < max(self.least, 1):
             return np.zeros(shape, kind)
         view = _unnamed(self.folder, size)
-        with self._lock:
-            self._mapped.add(view)
+        with _lock:
+            _mapped.add(view)
         return np.frombuffer(view, kind).reshape(shape)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
@@ -87,11 +88,13 @@ class LargeArrays:
         Returns:
             What the work returned, in the order of the rows.
         """
-        found = []
-        for each in side_by_side(work, chunks(cells, self.at_once), threads=self.threads):
+        parts, found, held = list(chunks(cells, self.at_once)), [], 0
+        for part, each in zip(parts, side_by_side(work, parts, threads=self.threads), strict=True):
             found.append(each)
-            if len(found) % max(HELD // self.at_once, 1) == 0:
+            held += int(cells[part].sum())
+            if held >= HELD:
                 self.let_go()
+                held = 0
         self.let_go()
         return found
 
@@ -108,8 +111,8 @@ class LargeArrays:
     def let_go(self) -> None:
         """Hold no page of a file in memory, until it is used again."""
         if self.folder is not None and hasattr(mmap, "MADV_DONTNEED"):
-            with self._lock:
-                for each in self._mapped:
+            with _lock:
+                for each in _mapped:
                     each.madvise(mmap.MADV_DONTNEED)
 
 
