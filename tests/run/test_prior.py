@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import TablesArguments, make_release, plan_tables
+from helpers.inside import CountsArguments, TablesArguments, make_release, plan_counts, plan_tables
 from tallytree.ledger import Ledger
 
 AREAS = pa.table({"state": [f"s{i // 4}" for i in range(12)], "county": [f"c{i:02d}" for i in range(12)]})
@@ -375,3 +375,57 @@ def test_a_saved_release_with_a_prior_reads_back(earlier, tmp_path):
     assert tt.Release.load(folder).statement["prior"]["release"] == earlier.statement["release"]["id"]
     assert json.loads((folder / "release.json").read_text())["spec"]["prior"].startswith("release ")
     shutil.rmtree(folder)
+
+
+# --- Errors of what is taken ---
+
+
+COUNTS = tt.Hierarchy.from_table(AREAS, ["state", "county"])
+
+
+def errors_of_tables(prior, tables, **options):
+    """The errors that a release of tables takes of a prior, by level of areas and marginal."""
+    given = {"neighboring": "add_remove", "tables": tables, "prior": prior} | options
+    return plan_tables(TablesArguments(records(2), PRODUCT, BUDGET, **given)).prior.errors
+
+
+def errors_of_counts(**options):
+    """The errors that a release of counts takes of a prior, by level."""
+    return plan_counts(CountsArguments(records(2), COUNTS, BUDGET, neighboring="add_remove", **options)).prior.errors
+
+
+def stated(release, *table, column="typical_error"):
+    """The root mean square of the errors that a release states of a table."""
+    return np.sqrt(np.mean(release.table(*table)[column].to_numpy() ** 2))
+
+
+def test_the_total_of_an_earlier_release_has_the_error_that_is_stated(earlier, tmp_path):
+    assert errors_of_tables(earlier, TABLES)[0, (0,)] == pytest.approx(stated(earlier))
+    counts = tt.release_counts(records(1), COUNTS, BUDGET, neighboring="add_remove")
+    counts.save(tmp_path / "counts")
+    for given in ({"prior": counts}, {"revises": tmp_path / "counts"}):
+        assert errors_of_counts(**given)[0] == pytest.approx(stated(counts, "all", column="std_dev"))
+
+
+def test_sums_of_an_earlier_table_have_the_errors_of_sums():
+    fine = release(1, tables=[("county", "age")])
+    expected = stated(fine, "county", "age") * 2  # of four counties each
+    assert list(errors_of_tables(fine, [("state", "age")]).values()) == pytest.approx([expected])
+
+
+def test_of_two_earlier_tables_that_give_the_same_cells_the_coarser_one_is_taken_with_its_error():
+    for tables in ([("state", "age"), ("county", "age")], [("county", "age"), ("state", "age")]):
+        both = release(1, tables=tables)
+        assert errors_of_tables(both, [("state", "age")]) == {(1, (1,)): pytest.approx(stated(both, "state", "age"))}
+
+
+def test_where_no_error_is_stated_it_is_that_of_the_noise_and_not_0():
+    counts = tt.release_counts(records(1), COUNTS, BUDGET, neighboring="add_remove", mechanism=tt.counts.TopDown())
+    assert "std_dev" not in counts.table("county").column_names
+    measured = [counts.measurements(level)["std_dev"][0].as_py() for level in counts.levels]
+    assert [errors_of_counts(prior=counts)[level] for level in range(3)] == pytest.approx(measured)
+    histogram = tt.release_counts(
+        records(1), COUNTS, tt.Budget(epsilon=1, delta=1e-6), neighboring="add_remove",
+        mechanism=tt.counts.StabilityHistogram(),
+    )  # fmt: skip
+    assert all(error > 0 or np.isnan(error) for error in errors_of_counts(prior=histogram).values())

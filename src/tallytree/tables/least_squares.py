@@ -69,8 +69,9 @@ class LeastSquares(TablesMechanism):
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
             if name in measured:
-                values, variances[name] = _measured(layout, depth, measured[name], measurer)
-                taken[layout.area_level(depth)].append(NoisyTable(layout.marginal(depth), values, variances[name]))
+                table = _measured(layout, depth, measured[name], measurer)
+                variances[name] = table.variance
+                taken[layout.area_level(depth)].append(table)
         exact = None if totals is None else (totals.area_level, totals.totals)
         places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
         wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]
@@ -100,15 +101,16 @@ class LeastSquares(TablesMechanism):
         return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding, typical)
 
 
-def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> tuple[IntArray, float]:
-    """The noisy values of a table, integers (areas, cells of an area), and the variance of their noise."""
+def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures) -> NoisyTable:
+    """The noisy values of a table, integers (areas, cells of an area)."""
     areas, width = layout.areas(depth), layout.width(depth)
     step = max(1, CELLS_AT_ONCE // width)
-    parts, variance = [], 0.0
+    parts, variance, laplace = [], 0.0, False
     for start in range(0, areas, step):
         nodes = np.arange(start, min(start + step, areas), dtype=np.int64)
         measurement = measurer.measure(layout.levels[depth], nodes, statistic)
         variance = max(measurement.noise.variance, MIN_VARIANCE)
+        laplace = measurement.noise.distribution == "discrete_laplace"
         values = measurement.values
         fits = len(values) == 0 or max(abs(int(values.min())), abs(int(values.max()))) < 2**31
         parts.append(values.astype(np.int32) if fits else values)
@@ -116,4 +118,4 @@ def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measur
     zero = layout.impossible_cells(depth)
     if zero is not None:
         found[:, zero] = 0
-    return cast(IntArray, found), variance
+    return NoisyTable(layout.marginal(depth), cast(IntArray, found), variance, laplace)
