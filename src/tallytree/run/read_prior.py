@@ -35,6 +35,8 @@ LEAST_FOUND = 0.5
 """The least share of a release in cells of the hierarchies; with less its labels are others."""
 MOST_RECORDS = 2**50
 """Cells are fitted in doubles."""
+MOST_ERROR, TOO_LARGE = 1e30, 1e154
+"""A larger error says no more; and what is refused, since its square is beyond doubles."""
 
 
 def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
@@ -164,7 +166,14 @@ def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attrib
             "counts or flows"
         )
     tables, shares = [], [0.0]
-    for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
+    try:
+        listing = list(_tables_of(given.prior, release, [column for side in sides for column in side.columns]))
+        error_of_root = None if release is None else _error_of_root(release)
+    except ValueError as error:
+        if not revised:
+            raise
+        raise ValueError(f"revises: {str(error).removeprefix('prior: ')}") from None
+    for table in listing:
         refined = [_refined(side, table.columns) for side in sides]
         keys = [LeafKey(*_leaves_at(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
         unknown: OnUnknown = "error" if release is None else "drop"
@@ -182,7 +191,7 @@ def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attrib
             f"prior: {max(shares):.0%} of what it counts lies in cells of the hierarchies; give one with their columns "
             "and labels"
         )
-    return _Read(tables, None if release is None else _error_of_root(release), min(shares[1:]), release, revised)
+    return _Read(tables, error_of_root, min(shares[1:]), release, revised)
 
 
 def truncated(side: Attribute, depth: int) -> Hierarchy:
@@ -293,13 +302,22 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
 
 
 def _error_at(view: ReleaseView, level: str) -> float:
-    """The error of a number of a level, a root mean square: as it is stated, else that of the noise; else not known."""
+    """The error of a number of a level, a root mean square: as it is stated, else that of the noise; else not known.
+
+    Raises:
+        ValueError: what is stated is no error, or so large that its square is no number.
+    """
     for name in ("typical_error", "std_dev"):
         if view.has(level, name):
-            stated = view.column(level, name).astype(np.float64)
-            known = stated[~np.isnan(stated)]
-            if len(known):
-                return float(np.sqrt(np.mean(known**2)))
+            stated = view.whole(level).column(name).drop_null().to_numpy().astype(np.float64)
+            wrong = stated[~((stated >= 0) & (stated < TOO_LARGE))]
+            if len(wrong):
+                raise ValueError(
+                    f"prior: its table {level!r} has a {name} of {wrong[0]:g}, which is no error of a number; give "
+                    "the release as it was written, or leave it out"
+                )
+            if len(stated):
+                return min(float(np.sqrt(np.mean(stated**2))), MOST_ERROR)
     noise = {} if view.tree is None else view.noise
     return float(noise[level][1].variance) ** 0.5 if level in noise else float("nan")
 
