@@ -195,6 +195,12 @@ MUTANTS = [
         'if given.prior_is_public is None:\n            raise ValueError(\n                "prior: a table',
     ),
     fault(
+        "a file of a release with a seed as public prior",
+        f"{PRIOR}::test_a_file_of_a_release_is_no_public_table",
+        "        _refuse_file_of_release(prior)",
+        "        _refuse_file_of_release(None)",
+    ),
+    fault(
         "a release with a seed as prior of one without",
         f"{PRIOR}::test_a_release_with_a_seed_is_a_prior_only_of_one_with_a_seed",
         'if not release.statement["private"] and given.seed is None:',

@@ -6,6 +6,7 @@ PLANTED = "tests/test_api_counts.py::test_planted_counts_are_in_no_output_log_or
 REPLAY = "tests/lab/replay/test_planted.py"
 NOTHING = f"{REPLAY}::test_without_a_plant_nothing_is_found"
 PROGRAM = f"{REPLAY}::test_the_program_writes_the_same_and_ends_alike"
+ERRORS = "tests/run/test_prior_errors.py"
 POSTERIORS = "tests/solvers/tables/test_posteriors.py"
 POOLED = "tests/tables/test_pooled_release.py"
 MESSAGES = "tests/private/tabulate/test_withheld_counts.py"
@@ -257,6 +258,30 @@ MUTANTS = [
         "tests/solvers/tables/test_prior.py::test_a_prior_is_believed_where_the_noisy_numbers_say_so",
         "if learned is not None and (found := of(mixed, learned)) > best:",
         "if learned is not None and (found := of(mixed, learned)) < np.inf:",
+    ),
+    fault(
+        "the total of an earlier release that is taken as exact",
+        f"{ERRORS}::test_the_total_of_an_earlier_release_has_the_error_that_is_stated",
+        "errors.setdefault(0, read.error_of_root)",
+        "errors.setdefault(0, 0.0)",
+    ),
+    fault(
+        "sums of an earlier table with the error of one cell",
+        f"{ERRORS}::test_sums_of_an_earlier_table_have_the_errors_of_sums",
+        "error * (_cells_at(sides, refined) / cells.size) ** 0.5",
+        "error",
+    ),
+    fault(
+        "errors of a prior that stay when its numbers are scaled",
+        "tests/solvers/tables/test_prior.py::test_the_errors_of_a_prior_are_scaled_with_its_numbers",
+        "float(self.prior_errors[k] * scale)",
+        "float(self.prior_errors[k])",
+    ),
+    fault(
+        "Stein's identity of normal noise for Laplace noise",
+        "tests/solvers/test_held_out.py::test_the_stated_variance_of_posterior_means_is_that_of_their_errors",
+        "variance = _smoothed(told, weights, laws)",
+        "variance = 1.0 * variance",
     ),
     fault(
         "posterior variances that are differences of squares of large numbers",

@@ -11,6 +11,7 @@ import pytest
 import tallytree as tt
 from helpers.inside import TablesArguments, make_release, plan_tables
 from tallytree.ledger import Ledger
+from tallytree.run.prior import folder_of_run
 
 AREAS = pa.table({"state": [f"s{i // 4}" for i in range(12)], "county": [f"c{i:02d}" for i in range(12)]})
 PRODUCT = tt.Product(
@@ -61,7 +62,8 @@ def test_an_object_and_its_folder_are_the_same_prior(earlier, tmp_path):
     assert stated[0]["release"] == earlier.statement["release"]["id"]
     assert stated[0] | {"digest": "", "release": ""} == {
         "digest": "", "release": "", "said_to_be_public": False, "share_in_cells": 1.0,
-        "spent": earlier.statement["spent"],
+        "spent": earlier.statement["spent"], "neighboring": "add_remove", "max_contributions": 1,
+        "invariants": ["the hierarchies"],
     }  # fmt: skip
 
 
@@ -85,7 +87,8 @@ def test_files_that_a_release_wrote_are_public_tables_with_all_their_columns(ear
     folder = earlier.save(tmp_path / "earlier", csv=True)
     stated = earlier.table("county", "age", unbiased=True, alpha=0.1)  # with intervals and verdicts
     assert {"std_dev", "typical_error", "unbiased", "ci_lower", "quality"} <= set(stated.column_names)
-    tables = folder / "tables"
+    shutil.copytree(folder / "tables", tmp_path / "copied")
+    tables = tmp_path / "copied"
     for prior in (tables / "county.age.parquet", tables / "county.age.csv", stated):
         made = release(2, prior=prior, prior_is_public=True)
         assert made.statement["prior"]["share_in_cells"] == 1.0
@@ -132,7 +135,31 @@ def test_cells_of_labels_that_an_earlier_release_lacks_are_not_known():
     assert release(2, prior=then).statement["constraint_violations"] == 0
 
 
+def test_the_statement_says_of_what_a_prior_spent_its_budget():
+    people = records(1).assign(person=np.arange(3_000) // 2)
+    then = tt.release_tables(
+        people, PRODUCT, BUDGET, neighboring="change_one", tables=TABLES, person="person", max_contributions=2
+    )
+    about = release(2, prior=then).statement["prior"]
+    unit = ("spent", "neighboring", "max_contributions", "invariants")
+    assert [about[key] for key in unit] == [then.statement[key] for key in unit]
+    assert (about["neighboring"], about["max_contributions"]) == ("change_one", 2)
+    of_table = release(2, prior=public_counts(), prior_is_public=True).statement["prior"]
+    assert [of_table[key] for key in unit] == [None] * 4
+
+
 # --- What is refused ---
+
+
+def test_a_file_of_a_release_is_no_public_table(tmp_path):
+    folder = release(1, seed=1).save(tmp_path / "seeded", csv=True)
+    (tmp_path / "link.parquet").symlink_to(folder / "tables" / "county.age.parquet")
+    file = folder / "tables" / "county.age.parquet"
+    (folder / "copied.csv").write_bytes(file.with_suffix(".csv").read_bytes())
+    patterns = (str(folder / "tables" / "county.age.p*"), [str(file)], tt.sources.Parquet(file), folder / "copied.csv")
+    for prior in (file, tmp_path / "link.parquet", *patterns):
+        with pytest.raises(ValueError, match=r"prior: .* is a file of the release in 'seeded'; give the folder"):
+            release(2, prior=prior, prior_is_public=True)
 
 
 def test_a_table_that_nobody_says_is_public_is_refused():
@@ -316,7 +343,8 @@ def test_a_release_that_no_ledger_has_is_refused_beside_a_ledger_unless_it_is_sa
     made = release(2, **books, run="2026-02", prior=earlier, prior_is_public=True)
     assert made.statement["prior"] | {"digest": ""} == {
         "digest": "", "release": earlier.statement["release"]["id"], "said_to_be_public": True, "share_in_cells": 1.0,
-        "spent": earlier.statement["spent"],
+        "spent": earlier.statement["spent"], "neighboring": "add_remove", "max_contributions": 1,
+        "invariants": ["the hierarchies"],
     }  # fmt: skip
 
 
@@ -375,3 +403,15 @@ def test_a_saved_release_with_a_prior_reads_back(earlier, tmp_path):
     assert tt.Release.load(folder).statement["prior"]["release"] == earlier.statement["release"]["id"]
     assert json.loads((folder / "release.json").read_text())["spec"]["prior"].startswith("release ")
     shutil.rmtree(folder)
+
+
+# --- Runs without a name ---
+
+
+def test_the_prior_of_a_run_without_a_name_is_the_last_release_and_not_that_of_another_without(books, tmp_path):
+    first = release(1, **books, run="january").save(tmp_path / "1")
+    unnamed = {name: books[name] for name in ("ledger", "dataset")}
+    release(2, **unnamed, prior=first)
+    release(1, **books, run="january", revises=first).save(tmp_path / "2")
+    found = folder_of_run("january", tmp_path / "3", Ledger(books["ledger"]), "people", None)
+    assert found.name == "2"

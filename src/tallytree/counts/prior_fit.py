@@ -31,7 +31,7 @@ class PriorOfCounts:
         levels: by level, root = 0: nodes, int64 (n,) ascending, and their counts, float64 (n,) ≥ 0. Others have 0.
         absent: by level, per hierarchy of the tree, which of its nodes are not known: bool (nodes of the hierarchy,).
             What is of such a node is not a number. Empty where all are known.
-        errors: by level, the error of a count, a root mean square, where that is known.
+        errors: by level, the error of a count, a root mean square; not a number where it is not known.
         revised: whether it is of the same records, but for corrections.
     """
 
@@ -70,7 +70,8 @@ def prior_fit(
     whole = [*levels[:-1], _with_left_out(levels[-1])]
     root, below = whole[0], whole[1:]
     measured = [
-        [NoisyTable(ONE_CELL, level.noisy[:, None], level.variance)] if level.variance > 0 else [] for level in whole
+        [NoisyTable(ONE_CELL, level.noisy[:, None], level.variance, level.laplace)] if level.variance > 0 else []
+        for level in whole
     ]
     known = [prior.at(level.depth, level.nodes) for level in whole]
     fitted = fit(
@@ -81,7 +82,7 @@ def prior_fit(
         wanted=[[ONE_CELL]] * len(whole),
         prior=PriorOfTables(
             {(place, ONE_CELL): each[:, None] for place, each in enumerate(known) if each is not None},
-            {(place, ONE_CELL): prior.errors.get(level.depth, 0.0) for place, level in enumerate(whole)},
+            {(place, ONE_CELL): prior.errors.get(level.depth, np.nan) for place, level in enumerate(whole)},
             prior.revised,
         ),
         progress=stages.step,

@@ -33,7 +33,7 @@ from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
 from tallytree.run.revised import refuse_unrecorded
 from tallytree.sources.addresses import published_name, scheme_of
-from tallytree.sources.same_tables import refuse_private
+from tallytree.sources.same_tables import identities, refuse_private
 from tallytree.support.arrays import NumberArray
 
 NOT_PAID = (
@@ -80,12 +80,12 @@ class Prior:
     @property
     def facts(self) -> dict[str, Any]:
         """What the statement says of it."""
-        release = None if self.release is None else self.release.statement["release"]["id"]
+        of_release = {} if self.release is None else self.release.statement
         return {
             "digest": self.digest,
-            "release": release,
+            "release": of_release["release"]["id"] if of_release else None,
             "said_to_be_public": self.said_to_be_public,
-            "spent": None if self.release is None else self.release.statement["spent"],
+            **{key: of_release.get(key) for key in ("spent", "neighboring", "max_contributions", "invariants")},
             "share_in_cells": float(f"{self.found:.3g}"),
         }
 
@@ -153,6 +153,7 @@ def release_of(given: PriorOptions) -> Release | None:
                 f"prior: no file or folder at {os.fspath(prior)!r}; give that of a release or a table"
             )
         refuse_private(prior, "prior", given.private_table, given.private_argument)
+        _refuse_file_of_release(prior)
         if not given.prior_is_public:
             raise ValueError(
                 "prior: a table does not say what it was made of, and what is not public must not decide published "
@@ -166,6 +167,20 @@ def release_of(given: PriorOptions) -> Release | None:
             "without a seed"
         )
     return release
+
+
+def _refuse_file_of_release(prior: Any) -> None:
+    """Refuse a file that a release wrote: its folder says whether it is private, and what was spent, and it does not.
+
+    Raises:
+        ValueError: its folder, or the one above, is that of a release.
+    """
+    for file in sorted(each for each in identities(prior) if isinstance(each, Path)):
+        for folder in file.parents[:2]:
+            if (folder / "release.json").is_file():
+                raise ValueError(
+                    f"prior: {file.name!r} is a file of the release in {folder.name!r}; give the folder of the release"
+                )
 
 
 def names_missing_file(prior: str | os.PathLike[str]) -> bool:
@@ -223,7 +238,7 @@ def folder_of_run(
         )
     entries = ledger.entries(dataset)
     found = [entry.release_id for entry in entries if entry.run == checked_run(run)]
-    priors = [entry.prior or {} for entry in entries if entry.run == own]
+    priors = [entry.prior or {} for entry in entries if own is not None and entry.run == own]
     before = [prior["release"] for prior in priors if "release" in prior]
     if not found:
         raise ValueError(

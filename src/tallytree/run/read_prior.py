@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -34,6 +35,8 @@ LEAST_FOUND = 0.5
 """The least share of a release in cells of the hierarchies; with less its labels are others."""
 MOST_RECORDS = 2**50
 """Cells are fitted in doubles."""
+MOST_ERROR, TOO_LARGE = 1e30, 1e154
+"""A larger error says no more; and what is refused, since its square is beyond doubles."""
 
 
 def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
@@ -54,12 +57,16 @@ def prior_of_tables(given: PriorOptions, layout: TableLayout) -> Prior | None:
     if read is None:
         return None
     errors: dict[Place, float] = {}
-    for refined, listed, error in read.tables:
+    sides = layout.product.attributes
+    # Where several tables give the same cells, the coarsest goes last and stays: its number and its error.
+    for refined, listed, error in sorted(read.tables, key=lambda each: -_cells_at(sides, each[0])):
         level, marginal, cells = layout.summed_at(refined, listed.parts, listed.counts)
-        gone = _absent(layout.product.attributes, layout.refined_at(level, marginal), read.release)
+        gone = _absent(sides, layout.refined_at(level, marginal), read.release)
         cells[reduce(np.logical_or.outer, gone).reshape(cells.shape)] = np.nan
         tables[level, marginal] = cells
-        errors[level, marginal] = error
+        errors[level, marginal] = error * (_cells_at(sides, refined) / cells.size) ** 0.5
+    if read.error_of_root is not None:
+        errors.setdefault((0, (0,) * (len(sides) - 1)), read.error_of_root)
     return Prior(tables, errors, read.found, read.release, read.revised, given.prior_is_public)
 
 
@@ -98,10 +105,13 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
         if read.revised:
             return None
         raise ValueError("prior: it has no level of the tree; give a table or a release with columns of its levels")
+    if read.error_of_root is not None:
+        errors.setdefault(0, read.error_of_root)
     for depth in range(max(levels), 0, -1):  # coarser levels are sums, where they are not given
         if depth - 1 not in levels:
             nodes, counts = levels[depth]
             levels[depth - 1] = sum_by_key(tree.parents(depth, nodes), counts)
+            errors.setdefault(depth - 1, errors[depth] * (tree.size(depth) / tree.size(depth - 1)) ** 0.5)
             fine, coarse = _refined_at(tree, depth), _refined_at(tree, depth - 1)
             absent[depth - 1] = list(map(_with_absent_below, sides, fine, coarse, absent[depth]))
     tables: dict[tuple[int, int], NumberArray] = {}
@@ -118,12 +128,14 @@ class _Read:
 
     Attributes:
         tables: per table, how many columns of each hierarchy it has, what it counts there, and the error of a cell.
+        error_of_root: of the number of the root, which has no columns; None where it has no such table.
         found: see `Prior`.
         release: see `Prior`.
         revised: see `Prior`.
     """
 
     tables: Sequence[tuple[Sequence[int], LeafCounts, float]]
+    error_of_root: float | None
     found: float
     release: Release | None
     revised: bool
@@ -154,7 +166,14 @@ def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attrib
             "counts or flows"
         )
     tables, shares = [], [0.0]
-    for table in _tables_of(given.prior, release, [column for side in sides for column in side.columns]):
+    try:
+        listing = list(_tables_of(given.prior, release, [column for side in sides for column in side.columns]))
+        error_of_root = None if release is None else _error_of_root(release)
+    except ValueError as error:
+        if not revised:
+            raise
+        raise ValueError(f"revises: {str(error).removeprefix('prior: ')}") from None
+    for table in listing:
         refined = [_refined(side, table.columns) for side in sides]
         keys = [LeafKey(*_leaves_at(side, depth)) for side, depth in zip(sides, refined, strict=True) if depth]
         unknown: OnUnknown = "error" if release is None else "drop"
@@ -172,7 +191,7 @@ def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attrib
             f"prior: {max(shares):.0%} of what it counts lies in cells of the hierarchies; give one with their columns "
             "and labels"
         )
-    return _Read(tables, min(shares[1:]), release, revised)
+    return _Read(tables, error_of_root, min(shares[1:]), release, revised)
 
 
 def truncated(side: Attribute, depth: int) -> Hierarchy:
@@ -189,6 +208,11 @@ def _path_table(side: Attribute, depth: int) -> pa.Table:
 def _sides(tree: Hierarchy | Product) -> Sequence[Attribute]:
     """The hierarchies of a tree; of one that is no cross, itself."""
     return tree.attributes if isinstance(tree, Product) else (Attribute("area", tree, tree.columns),)
+
+
+def _cells_at(sides: Sequence[Attribute], refined: Sequence[int]) -> int:
+    """How many cells a table has with so many columns of each hierarchy."""
+    return math.prod(side.size(depth) for side, depth in zip(sides, refined, strict=True))
 
 
 def _refined_at(tree: Hierarchy | Product, depth: int) -> list[int]:
@@ -237,7 +261,7 @@ class _PriorTable:
         given: the table.
         columns: those that say which cell a row is about.
         total: what it counts; None where all of that has to lie in cells of the hierarchies.
-        error: of a number, a root mean square, as far as it is known.
+        error: of a number, a root mean square; not a number where it is not known.
     """
 
     given: Any
@@ -274,9 +298,34 @@ def _tables_of(prior: Any, release: Release | None, columns: Sequence[str]) -> I
         if path and set(path) <= set(columns):
             rows = view.whole(level).select([*path, COUNT]).drop_null()
             total = pc.sum(rows.column(COUNT)).as_py() or 0
-            errors = next((name for name in ("typical_error", "std_dev") if view.has(level, name)), None)
-            squares = np.zeros(1) if errors is None else view.column(level, errors).astype(np.float64) ** 2
-            yield _PriorTable(rows, tuple(path), total, float(np.sqrt(np.nanmean(squares))) if len(squares) else 0.0)
+            yield _PriorTable(rows, tuple(path), total, _error_at(view, level))
+
+
+def _error_at(view: ReleaseView, level: str) -> float:
+    """The error of a number of a level, a root mean square: as it is stated, else that of the noise; else not known.
+
+    Raises:
+        ValueError: what is stated is no error, or so large that its square is no number.
+    """
+    for name in ("typical_error", "std_dev"):
+        if view.has(level, name):
+            stated = view.whole(level).column(name).drop_null().to_numpy().astype(np.float64)
+            wrong = stated[~((stated >= 0) & (stated < TOO_LARGE))]
+            if len(wrong):
+                raise ValueError(
+                    f"prior: its table {level!r} has a {name} of {wrong[0]:g}, which is no error of a number; give "
+                    "the release as it was written, or leave it out"
+                )
+            if len(stated):
+                return min(float(np.sqrt(np.mean(stated**2))), MOST_ERROR)
+    noise = {} if view.tree is None else view.noise
+    return float(noise[level][1].variance) ** 0.5 if level in noise else float("nan")
+
+
+def _error_of_root(release: Release) -> float | None:
+    """The error of the number of a release's root, where that is a table without columns; None where it is none."""
+    view = ReleaseView(release)
+    return next((_error_at(view, level) for level in view.levels if not view.paths(level)), None)
 
 
 def _has_counts(release: Release) -> bool:

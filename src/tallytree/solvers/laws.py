@@ -140,61 +140,65 @@ def learned_laws(
         None where there are fewer cells.
     """
     arrays = arrays or LargeArrays()
+    drawn = sampled(y, expected, deviations, least, arrays)
+    if drawn is None:
+        return None
+    stratum, total, samples = drawn
+    weights, careful = (np.empty((len(total), len(parts.begin))) for _ in range(2))
+
+    def learn(i: int) -> None:
+        own = samples[i]
+        weights[i] = law(own[0], own[1], own[2], parts, ROUNDS)
+        careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])), parts)
+
+    for _ in side_by_side(learn, range(len(total)), threads=arrays.threads):
+        pass
+    return Laws(stratum, weights, careful, _found_part(samples, total, weights, parts), parts)
+
+
+def sampled(
+    y: FloatArray, expected: FloatArray, deviations: FloatArray, least: int, arrays: LargeArrays
+) -> tuple[IntArray, IntArray, list[FloatArray]] | None:
+    """The stratum of each power of two; per stratum, how many cells it has, and (3, n) y, M and s of some of them."""
     count = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
     for part in arrays.parts(np.full(*y.shape)):
         count_powers(expected[part], deviations[part], count)
     if count.sum() < least:
         return None
     stratum = joined_strata(count, LEAST_CELLS)
-    number = int(stratum[-1]) + 1
-    total = np.bincount(stratum, count, minlength=number)
+    total = np.bincount(stratum, count, minlength=int(stratum[-1]) + 1)
     steps = np.ceil(total / SAMPLED).astype(np.int64)
     size = np.ceil(total / np.maximum(steps, 1)).astype(np.int64)
     begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-    of_sample = np.empty((3, int(begin[-1])))
-    seen = np.zeros(number, dtype=np.int64)
+    found, seen = np.empty((3, int(begin[-1]))), np.zeros(number, dtype=np.int64)
     for part in arrays.parts(np.full(*y.shape)):
-        sample(y[part], expected[part], deviations[part], stratum, steps, begin, seen, of_sample)
-    weights, careful = (np.empty((number, len(parts.begin))) for _ in range(2))
-
-    def learn(i: int) -> None:
-        own = of_sample[:, begin[i] : begin[i + 1]]
-        weights[i] = law(own[0], own[1], own[2], parts, ROUNDS)
-        careful[i] = guarded(weights[i], float(np.exp(np.log(own[1]).mean())), float(np.median(own[2])), parts)
-
-    for _ in side_by_side(learn, range(number), threads=arrays.threads):
-        pass
-    return Laws(stratum, weights, careful, _found_part(of_sample, begin, total, weights, parts), parts)
+        sample(y[part], expected[part], deviations[part], stratum, steps, begin, seen, found)
+    return stratum, total, np.split(found, begin[1:-1], axis=1)
 
 
-def _found_part(of_sample: FloatArray, begin: IntArray, total: IntArray, weights: FloatArray, parts: Parts) -> float:
+def _found_part(samples: list[FloatArray], total: IntArray, weights: FloatArray, parts: Parts) -> float:
     """How large posterior variances are beside what they say, by Stein's unbiased estimate of the risk.
 
     The posterior mean e has the slope v/s² in y, so (y − e)² − s² + 2v has the mean of (e − x)². Its standard deviation
     over n cells is about s²·√(2/n). What it says counts by that beside a doubt of `DOUBT` of the variance.
     """
     risk, said, error = 0.0, 0.0, 0.0
-    for i, own in enumerate(weights):
-        y, expected, s = of_sample[:, begin[i] : begin[i + 1], None]
-        mean, variance, held = (np.empty(y.shape) for _ in range(3))
-        of_power = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
-        posteriors(
-            y,
-            np.ascontiguousarray(expected),
-            s[:, 0].copy(),
-            of_power,
-            own[None],
-            own[None],
-            parts,
-            mean,
-            variance,
-            held,
-        )
-        risk += total[i] * float(((y - mean + held) ** 2 - s**2 + 2 * variance).mean())
+    for i, own in enumerate(samples):
+        s, (off, variance) = own[2], steps_and_variances(own, weights[i], parts)
+        risk += total[i] * float((off**2 - s**2 + 2 * variance).mean())
         said += total[i] * float(variance.mean())
-        error += total[i] ** 2 * 2 * float((s**4).mean()) / len(y)
+        error += total[i] ** 2 * 2 * float((s**4).mean()) / len(s)
     doubt = (DOUBT * said) ** 2
     return float(np.clip(1 + doubt / (doubt + error) * (risk / max(said, 1e-300) - 1), *PARTS))
+
+
+def steps_and_variances(cells: FloatArray, weights: FloatArray, parts: Parts) -> tuple[FloatArray, FloatArray]:
+    """By how much y, of cells (3, n) y, M and s, is above the posterior mean, and the posterior variance: (n,) each."""
+    y, expected, s = np.ascontiguousarray(cells)[:, :, None]
+    mean, variance, held = (np.empty(y.shape) for _ in range(3))
+    of_power = np.zeros(POWERS[1] - POWERS[0] + 1, dtype=np.int64)
+    posteriors(y, expected, s[:, 0], of_power, weights[None], weights[None], parts, mean, variance, held)
+    return (y - mean + held)[:, 0], variance[:, 0]
 
 
 @kernel

@@ -69,8 +69,9 @@ class LeastSquares(TablesMechanism):
         variances: dict[str, float] = {}
         for depth, name in enumerate(layout.levels):
             if name in measured:
-                values, variances[name] = _measured(layout, depth, measured[name], measurer, arrays)
-                taken[layout.area_level(depth)].append(NoisyTable(layout.marginal(depth), values, variances[name]))
+                table = _measured(layout, depth, measured[name], measurer, arrays)
+                variances[name] = table.variance
+                taken[layout.area_level(depth)].append(table)
         exact = None if totals is None else (totals.area_level, totals.totals)
         places = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
         wanted = [[marginal for at, marginal in places if at == level] for level in range(len(taken))]
@@ -109,23 +110,22 @@ def _with_zeros(arrays: LargeArrays, rows: FloatArray, zero: BoolArray) -> Float
     return found
 
 
-def _measured(
-    layout: Layout, depth: int, statistic: Statistic, measurer: Measures, arrays: LargeArrays
-) -> tuple[IntArray, float]:
-    """The noisy values of a table, integers (areas, cells of an area), and the variance of their noise."""
+def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measures, arrays: LargeArrays) -> NoisyTable:
+    """The noisy values of a table, integers (areas, cells of an area)."""
     areas, width = layout.areas(depth), layout.width(depth)
-    found, variance = arrays.empty((areas, width), np.int32), 0.0
+    found, variance, laplace = arrays.empty((areas, width), np.int32), 0.0, False
     zero = layout.impossible_cells(depth)
     for part in arrays.parts(np.full(areas, width)):
         measurement = measurer.measure(layout.levels[depth], np.arange(part.start, part.stop), statistic)
         variance = max(measurement.noise.variance, MIN_VARIANCE)
+        laplace = measurement.noise.distribution == "discrete_laplace"
         values = measurement.values.reshape(-1, width)
         if found.dtype == np.int32 and max(abs(int(values.min())), abs(int(values.max()))) >= 2**31:
             found = _widened(arrays, found)
         found[part] = values
         if zero is not None:
             found[part, zero] = 0
-    return cast(IntArray, found), variance
+    return NoisyTable(layout.marginal(depth), cast(IntArray, found), variance, laplace)
 
 
 def _widened(arrays: LargeArrays, values: IntArray) -> IntArray:

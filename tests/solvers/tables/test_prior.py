@@ -5,8 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallytree.solvers.laws import ALONE, REVISED, WITH_PRIOR, evidence, guarded, law, learned_laws
+from tallytree.solvers.laws import (
+    ALONE,
+    GRID,
+    NEAR,
+    REVISED,
+    WITH_PRIOR,
+    evidence,
+    guarded,
+    law,
+    learned_laws,
+)
 from tallytree.solvers.posteriors import posteriors
+from tallytree.solvers.tables import decided
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail, Lattice
@@ -32,7 +43,8 @@ def test_coarser_tables_and_areas_are_sums_of_what_is_given(seed, some_missing):
     cells = rng.integers(0, 9, (5, 6)).astype(float)
     if some_missing:
         cells[3] = np.nan
-    root, middle, leaves = prior_rows(lattices_of(detail, 3), families, {(2, BOTH): cells})
+    given = PriorOfTables({(2, BOTH): cells})
+    root, middle, leaves = (each for each, _ in prior_rows(lattices_of(detail, 3), families, given))
     by_hand = cells.reshape(5, 2, 3)
     rows = [by_hand.sum(axis=(1, 2))[:, None], by_hand.sum(axis=1), by_hand.sum(axis=2), cells]
     np.testing.assert_array_equal(leaves, np.hstack(rows))
@@ -45,13 +57,50 @@ def test_coarser_tables_and_areas_are_sums_of_what_is_given(seed, some_missing):
 def test_what_is_given_of_a_level_goes_before_sums_of_finer_areas():
     detail, families = Detail.flat((2, 3)), [np.array([0, 2], dtype=np.int64)]
     given = {(1, BOTH): np.ones((2, 6)), (0, (1, 0)): np.array([[5.0, 7.0]])}
-    root, _ = prior_rows(lattices_of(detail, 2), families, given)
+    (root, _), _ = prior_rows(lattices_of(detail, 2), families, PriorOfTables(given))
     np.testing.assert_array_equal(root, [[12, 4, 4, 4, 5, 7, 2, 2, 2, 2, 2, 2]])
 
 
 def test_no_prior_is_no_rows():
     detail, families = Detail.flat((2,)), [np.array([0, 2], dtype=np.int64)]
-    assert prior_rows([Lattice.below(detail, [(1,)])] * 2, families, {}) == [None, None]
+    found = prior_rows([Lattice.below(detail, [(1,)])] * 2, families, PriorOfTables({}))
+    assert [each for each, _ in found] == [None, None]
+
+
+def test_sums_have_the_errors_of_sums_but_where_an_error_is_given():
+    """Tables of 2 × 3 cells: totals, those by each attribute, and all cells; 5 areas in 2, which are in 1."""
+    detail, families = Detail.flat((2, 3)), [np.array([0, 2]), np.array([0, 2, 5])]
+    tables = {(2, BOTH): np.ones((5, 6)), (0, (1, 0)): np.ones((1, 2))}
+    prior = PriorOfTables(tables, {(2, BOTH): 2.0, (0, (1, 0)): 7.0, (0, TOTAL): 3.0})
+    root, middle, leaves = (errors for _, errors in prior_rows(lattices_of(detail, 3), families, prior))
+    assert Lattice.below(detail, [BOTH]).known == (TOTAL, (0, 1), (1, 0), BOTH)
+    by_hand = 2 * np.sqrt([6, 2, 3, 1])
+    np.testing.assert_allclose(leaves, by_hand)
+    np.testing.assert_allclose(middle, by_hand * np.sqrt(5 / 2))
+    np.testing.assert_allclose(root, [3, 2 * np.sqrt(2 * 5), 7, 2 * np.sqrt(5)])
+    unknown = [errors for _, errors in prior_rows(lattices_of(detail, 3), families, PriorOfTables(tables))]
+    assert np.isnan(unknown).all()
+
+
+@pytest.mark.parametrize("error", [0.0, 5.0, np.nan])
+def test_no_law_is_nearer_to_a_prior_than_its_error_and_one_that_is_not_known_is_that_of_the_estimates(error):
+    true, _ = areas_with_patterns(3)
+    y = true + RNG(3).normal(0, 10, true.shape)
+    flat, prior, deviations = np.full(true.shape, true.mean()), true.astype(float), np.full(len(true), 10.0)
+    laws, _ = with_prior(y, flat, prior, deviations, None, error=error)
+    least = 1.0 if np.isnan(error) else error / 10
+    np.testing.assert_allclose(laws.parts.near[len(GRID) :], np.hypot(NEAR, least))
+
+
+def test_the_errors_of_a_prior_are_scaled_with_its_numbers(monkeypatch):
+    """A sample of a fiftieth: what a number errs by is as much of it."""
+    taken = []
+    monkeypatch.setattr(
+        decided, "with_prior", lambda *given, **of: taken.append(of["error"]) or with_prior(*given, **of)
+    )
+    true, before = areas_with_patterns(3)
+    fitted(true, 10.0, 3, prior=PriorOfTables({(1, BOTH): before / 50.0}, {(1, BOTH): 2.0}))
+    assert taken[-1] == pytest.approx(100, rel=0.05)
 
 
 # --- What it expects ---
@@ -189,6 +238,11 @@ def fitted(true, sigma, seed, **options):
     return fit(detail, families, measured, wanted=[[], [BOTH]], **options)
 
 
+def exact(cells):
+    """A prior without errors."""
+    return PriorOfTables({(1, BOTH): cells.astype(float)}, {(1, BOTH): 0.0})
+
+
 def error(made, true):
     return np.sqrt(np.mean((made.leaves - true) ** 2))
 
@@ -206,7 +260,7 @@ def test_a_prior_that_resembles_the_truth_lowers_errors_and_states_it():
     for seed in range(8):
         true, before = areas_with_patterns(seed)
         without = fitted(true, 10.0, seed)
-        made = fitted(true, 10.0, seed, prior=PriorOfTables({(1, BOTH): before.astype(float)}))
+        made = fitted(true, 10.0, seed, prior=exact(before))
         alone.append(error(without, true))
         known.append(error(made, true))
         stated.append(np.sqrt(np.mean(made.typical_errors[1, BOTH] ** 2)))
@@ -224,7 +278,7 @@ def test_a_prior_whose_cells_are_shuffled_costs_next_to_nothing(sigma):
         true, before = areas_with_patterns(seed)
         wrong = RNG(seed).permutation(before.ravel()).reshape(before.shape).astype(float)
         alone.append(error(fitted(true, sigma, seed), true))
-        shuffled.append(error(fitted(true, sigma, seed, prior=PriorOfTables({(1, BOTH): wrong})), true))
+        shuffled.append(error(fitted(true, sigma, seed, prior=exact(wrong)), true))
     assert np.mean(shuffled) <= 1.02 * np.mean(alone)
 
 
@@ -248,14 +302,14 @@ def test_a_prior_of_zeros_or_of_a_few_areas_is_no_error():
     some = np.full(before.shape, np.nan)
     some[:3] = before[:3]
     for prior in (np.zeros(before.shape), some, np.full(before.shape, np.nan)):
-        made = fitted(true, 10.0, 1, prior=PriorOfTables({(1, BOTH): prior}))
+        made = fitted(true, 10.0, 1, prior=exact(prior))
         assert made.leaves.min() >= 0
         assert error(made, true) <= 1.05 * error(fitted(true, 10.0, 1), true)
 
 
 def test_a_prior_has_no_part_without_pooling():
     true, before = areas_with_patterns(1)
-    with_it = fitted(true, 10.0, 1, prior=PriorOfTables({(1, BOTH): before.astype(float)}), pooled=False)
+    with_it = fitted(true, 10.0, 1, prior=exact(before), pooled=False)
     np.testing.assert_array_equal(with_it.leaves, fitted(true, 10.0, 1, pooled=False).leaves)
 
 
@@ -265,7 +319,9 @@ def test_a_revision_stays_near_what_it_revises_and_shows_what_changed():
     first = fitted(true, 3.0, 1).leaves
     now = true.copy()
     now[7] += 400
-    made = fitted(now, 30.0, 2, prior=PriorOfTables({(1, BOTH): first.astype(float)}, revised=True)).leaves
+    made = fitted(
+        now, 30.0, 2, prior=PriorOfTables({(1, BOTH): first.astype(float)}, {(1, BOTH): 3.0}, revised=True)
+    ).leaves
     alone = fitted(now, 30.0, 2).leaves
     others = np.arange(40) != 7
     assert np.sqrt(np.mean((made - first)[others] ** 2)) <= 0.5 * np.sqrt(np.mean((alone - first)[others] ** 2))
@@ -280,7 +336,7 @@ def test_at_the_root_a_cell_that_a_prior_of_other_units_does_not_know_is_expecte
     for units in (1.0, 1_000.0):
         cells = true * units
         cells[0, 7] = np.nan
-        prior = PriorOfTables({(0, (1,)): cells}, revised=True)
+        prior = PriorOfTables({(0, (1,)): cells}, {(0, (1,)): 0.0}, revised=True)
         made.append(fit(Detail.flat((60,)), [], measured, wanted=[[(1,)]], prior=prior).leaves)
     np.testing.assert_array_equal(*made)
     assert np.sqrt(np.mean((made[0] - true) ** 2)) <= 30  # of 60

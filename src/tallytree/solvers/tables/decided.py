@@ -95,7 +95,7 @@ def decided_tables(
         arrays: makes what is decided.
         progress: is told what is done.
     """
-    priors = prior_rows([level.lattice for level in levels], families, {} if prior is None else prior.tables)
+    priors = prior_rows([level.lattice for level in levels], families, prior or PriorOfTables({}))
     root = levels[0]
     components = root.components(slice(0, 1)).copy()
     if exact:
@@ -122,7 +122,7 @@ def decided_tables(
             exact[depth] if depth < len(exact) else None,
             bases[depth],
             arrays,
-            priors[depth],
+            *priors[depth],
             prior,
             depth,
         )
@@ -152,6 +152,7 @@ class _Areas:
         base: (children,) the number of finest areas of each.
         arrays: makes the tables.
         prior_rows: (children, P) the cells of the prior, not a number where it has none; None where it has no cell.
+        prior_errors: (K,) of a cell of each table of these, a root mean square; not a number where it is not known.
         prior: see `fit`.
         depth: their level; 0 is that of the root.
         tables: (children, P) estimates, then tables.
@@ -172,6 +173,7 @@ class _Areas:
     base: FloatArray
     arrays: LargeArrays
     prior_rows: FloatArray | None
+    prior_errors: FloatArray
     prior: PriorOfTables | None
     depth: int
     tables: FloatArray = field(init=False)
@@ -282,8 +284,10 @@ class _Areas:
         laws = learned_laws(y, expected, deviations, arrays=self.arrays)
         by_prior = self._by_prior(k, above, expected)
         if self.prior is not None and by_prior is not None:
-            error, revised = self.prior.errors.get((self.depth, lattice.known[k]), 0.0), self.prior.revised
-            laws, expected = with_prior(y, expected, by_prior, deviations, laws, error=error, revised=revised)
+            laws, expected = with_prior(
+                y, expected, by_prior[0], deviations, laws, error=by_prior[1], revised=self.prior.revised,
+                laplace=any(each.laplace for each in self.below.measured),
+            )  # fmt: skip
         if laws is None or (laws.parts is ALONE and areas < LEAST_AREAS):
             return False
 
@@ -319,8 +323,10 @@ class _Areas:
         self._each(work, width)
         return True
 
-    def _by_prior(self, k: int, above: Decided, expected: FloatArray) -> FloatArray | None:
-        """What the prior expects of a table, (children, n); None where it has no cell of it.
+    def _by_prior(self, k: int, above: Decided, expected: FloatArray) -> tuple[FloatArray, float] | None:
+        """What the prior expects of a table, (children, n), and its error; None where it has no cell of it.
+
+        Its errors are scaled with its numbers.
 
         Args:
             k: the table.
@@ -332,8 +338,9 @@ class _Areas:
             return None
         prior, found = np.ascontiguousarray(self.prior_rows[:, place]), np.empty_like(expected)
         known = ~np.isnan(prior)
-        if self.rooted and not known.all() and (whole := prior[known].sum()) > 0:  # others are as `expected` has them
-            prior = prior * (expected[known].sum() / whole)
+        all_known = prior[known].sum()
+        if self.rooted and not known.all() and all_known > 0:  # others are as `expected` has them
+            prior = prior * (expected[known].sum() / all_known)
         parents = prior if self.rooted else np.ascontiguousarray(above.tables[:, place])
 
         def work(part: slice) -> None:
@@ -344,7 +351,8 @@ class _Areas:
             )  # fmt: skip
 
         self._each(work, place.stop - place.start)
-        return found
+        scale = found[known].sum() / all_known if all_known > 0 else 1.0
+        return found, float(self.prior_errors[k] * scale)
 
     def _hold(
         self,

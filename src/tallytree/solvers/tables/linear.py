@@ -32,11 +32,13 @@ class NoisyTable:
         marginal: the level of each attribute.
         values: (areas of the level, cells of the marginal), integers of any width.
         variance: of the noise of each value, 1e-50 … 1e50.
+        laplace: whether that is Laplace noise.
     """
 
     marginal: Marginal
     values: IntArray
     variance: float
+    laplace: bool = False
 
 
 @dataclass(frozen=True, eq=False)

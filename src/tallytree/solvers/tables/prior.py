@@ -9,10 +9,11 @@ without it. So a prior that has nothing to do with the tables changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tallytree.solvers.held_out import held_out_part
 from tallytree.solvers.laws import LEAST_CELLS, REVISED, WITH_PRIOR, Laws, evidence, learned_laws
 from tallytree.solvers.tables.marginals import Lattice, Rows
 from tallytree.solvers.tables.pooling import scaled_to_coarser
@@ -39,7 +40,8 @@ class PriorOfTables:
     Attributes:
         tables: by level of areas and marginal, float64 (areas, cells) ≥ 0, the cells of an earlier table, or of one
             from elsewhere, of about the same. What it does not know is not a number.
-        errors: of a cell of these tables, where that is known: root mean squares.
+        errors: of a cell of these tables, and of sums of them: root mean squares. What is missing, or not a number, is
+            not known; 0 is a table without error.
         revised: whether it is of the same records, but for corrections: then tables of a few cells take it too.
     """
 
@@ -49,36 +51,42 @@ class PriorOfTables:
 
 
 def prior_rows(
-    lattices: Sequence[Lattice], families: Sequence[IntArray], given: Mapping[Table, FloatArray]
-) -> list[FloatArray | None]:
-    """The prior's cells of all known tables.
+    lattices: Sequence[Lattice], families: Sequence[IntArray], prior: PriorOfTables
+) -> list[tuple[FloatArray | None, FloatArray]]:
+    """The prior's cells of all known tables, and their errors.
 
     Args:
         lattices: per level of areas, root first.
         families: per level but the last, where the children of each area begin.
-        given: see `PriorOfTables.tables`.
+        prior: what is given.
 
     Returns:
         Per level, (areas, P): of each table the cells that are given, else the sums of the coarsest given table of the
         level that is finer, else those of the children's, if it has all of them. Not a number where there is nothing;
-        None where nothing is known of a level.
+        None where nothing is known of a level. And (K,) the error of a cell of each table: as it is given, else that of
+        such a sum of independent cells.
     """
+    given = prior.tables
     if not given:
-        return [None] * len(lattices)
-    found: list[FloatArray | None] = []
+        return [(None, np.zeros(0))] * len(lattices)
+    found: list[tuple[FloatArray | None, FloatArray]] = []
     for depth in range(len(lattices) - 1, -1, -1):
-        lattice, below = lattices[depth], found[-1] if found else None
+        lattice, (below, errors_below) = lattices[depth], found[-1] if found else (None, np.zeros(0))
         areas = len(families[depth]) - 1 if depth < len(families) else int(families[-1][-1]) if families else 1
-        rows = np.full((areas, int(lattice.rows.begin[-1])), np.nan)
+        rows, errors = np.full((areas, int(lattice.rows.begin[-1])), np.nan), np.full(len(lattice.known), np.nan)
         if below is not None:
-            cells = lattice.embedded(lattices[depth + 1])[1]
+            tables, cells = lattice.embedded(lattices[depth + 1])
             rows[:, cells] = np.add.reduceat(below, families[depth][:-1], axis=0)
-        for marginal in lattice.known:
+            errors[tables] = errors_below * np.sqrt(len(below) / areas)
+        for k, marginal in enumerate(lattice.known):
             finer = [t for at, t in given if at == depth and all(map(int.__ge__, t, marginal))]
             if finer:
                 best = min(finer, key=lattice.whole.size)
                 rows[:, lattice.places[marginal]] = lattice.whole.summed(given[depth, best], marginal, within=best)
-        found.append(None if np.isnan(rows).all() else rows)
+                summed = lattice.whole.size(best) / lattice.whole.size(marginal)
+                errors[k] = prior.errors.get((depth, best), np.nan) * np.sqrt(summed)
+            errors[k] = prior.errors.get((depth, marginal), errors[k])
+        found.append((None if np.isnan(rows).all() else rows, errors))
     return found[::-1]
 
 
@@ -134,6 +142,7 @@ def with_prior(
     *,
     error: float = 0.0,
     revised: bool = False,
+    laplace: bool = False,
 ) -> tuple[Laws | None, FloatArray]:
     """The laws and M with a prior, where the estimates are more probable by these; else those without it.
 
@@ -143,12 +152,15 @@ def with_prior(
         by_prior: (areas, cells) what the prior expects.
         deviations: (areas,) s.
         laws: those of M without it; None where there are too few cells.
-        error: of the prior's cells, a root mean square: nothing is nearer to it than that.
+        error: of the cells of `by_prior`, a root mean square: nothing is nearer to it than that. Where it is not a
+            number, it is not known, and taken to be that of the estimates.
         revised: whether the prior is of the same records, but for corrections. Then a few cells take it too.
+        laplace: whether the noise of the estimates is Laplace noise.
     """
     parts, least = (REVISED, 1) if revised else (WITH_PRIOR, LEAST_CELLS)
     known = deviations[deviations > 0]
-    parts = parts.no_nearer_than(error / float(np.median(known)) if len(known) else 0.0)
+    near = error / float(np.median(known)) if len(known) else 0.0
+    parts = parts.no_nearer_than(1.0 if np.isnan(near) else near)
     step = max(1, y.size // COMPARED)
 
     def of(m: FloatArray, learned: Laws) -> float:
@@ -164,4 +176,7 @@ def with_prior(
         learned = learned_laws(y, mixed, deviations, parts, least)
         if learned is not None and (found := of(mixed, learned)) > best:
             best, chosen = found, (learned, mixed)
-    return chosen
+    laws, mixed = chosen
+    if laws is not None and laws.parts is parts:
+        laws = replace(laws, part=held_out_part(y, mixed, deviations, laws, laplace=laplace))
+    return laws, mixed
