@@ -170,7 +170,7 @@ def sampled(
     steps = np.ceil(total / SAMPLED).astype(np.int64)
     size = np.ceil(total / np.maximum(steps, 1)).astype(np.int64)
     begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-    found, seen = np.empty((3, int(begin[-1]))), np.zeros(number, dtype=np.int64)
+    found, seen = np.empty((3, int(begin[-1]))), np.zeros(len(total), dtype=np.int64)
     for part in arrays.parts(np.full(*y.shape)):
         sample(y[part], expected[part], deviations[part], stratum, steps, begin, seen, found)
     return stratum, total, np.split(found, begin[1:-1], axis=1)
