@@ -232,8 +232,8 @@ MUTANTS = [
     fault(
         "typical errors of seven tenths",
         f"{POSTERIORS}::test_typical_errors_are_the_errors_found",
-        "found = np.sqrt(variances + (published - real) ** 2)",
-        "found = 0.7 * np.sqrt(variances + (published - real) ** 2)",
+        "if integers else math.sqrt(variance + off * off)",
+        "if integers else 0.7 * math.sqrt(variance + off * off)",
     ),
     fault(
         "half of the noise in posteriors",
