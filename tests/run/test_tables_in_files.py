@@ -81,6 +81,14 @@ def test_the_saved_release_is_the_same_in_files(towns, options, rows, tmp_path):
     assert saved(part, tmp_path / "part") == saved(whole, tmp_path / "whole")
 
 
+def test_the_measurements_are_the_same_in_files(towns):
+    areas, leaves = towns
+    options = {"impossible": [NEVER], "on_unknown": "drop"}
+    whole = make_release(planned(areas, people(leaves, 300), TABLES, **options))
+    part = make_release(planned(areas, people(leaves, 300), TABLES, memory="2GB", **options), forced=in_files(40))
+    assert all(part.measurements(name).equals(whole.measurements(name)) for name in whole.levels)
+
+
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
