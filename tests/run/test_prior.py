@@ -10,35 +10,9 @@ import pytest
 
 import tallytree as tt
 from helpers.inside import TablesArguments, make_release, plan_tables
+from helpers.two_years import AREAS, BUDGET, PRODUCT, TABLES, records, release
 from tallytree.ledger import Ledger
 from tallytree.run.prior import folder_of_run
-
-AREAS = pa.table({"state": [f"s{i // 4}" for i in range(12)], "county": [f"c{i:02d}" for i in range(12)]})
-PRODUCT = tt.Product(
-    {
-        "area": tt.Hierarchy.from_table(AREAS, ["state", "county"]),
-        "age": tt.Hierarchy.from_values("age", [f"a{i}" for i in range(5)]),
-    }
-)
-BUDGET = tt.Budget(rho=0.05)
-TABLES = [("county", "age"), ("county",), ("state", "age"), ()]
-
-
-def records(seed, people=3_000):
-    rng = np.random.default_rng(seed)
-    county, age = rng.choice(12, people, p=np.arange(1, 13) / 78), rng.binomial(4, 0.3, people)
-    return pd.DataFrame(
-        {
-            "state": [f"s{i // 4}" for i in county],
-            "county": [f"c{i:02d}" for i in county],
-            "age": [f"a{i}" for i in age],
-        }
-    )
-
-
-def release(year, **options):
-    given = {"neighboring": "add_remove", "tables": TABLES} | options
-    return tt.release_tables(records(year), PRODUCT, BUDGET, **given)
 
 
 def public_counts(seed=1):

@@ -4,37 +4,16 @@ import hashlib
 import json
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
 from helpers.inside import CountsArguments, TablesArguments, plan_counts, plan_tables
+from helpers.two_years import BUDGET, PRODUCT, TABLES, records, release
 from tallytree.release.manifest import manifest_text
 
-AREAS = pa.table({"state": [f"s{i // 4}" for i in range(12)], "county": [f"c{i:02d}" for i in range(12)]})
-COUNTS = tt.Hierarchy.from_table(AREAS, ["state", "county"])
-PRODUCT = tt.Product({"area": COUNTS, "age": tt.Hierarchy.from_values("age", [f"a{i}" for i in range(5)])})
-BUDGET = tt.Budget(rho=0.05)
-TABLES = [("county", "age"), ("county",), ("state", "age"), ()]
-
-
-def records(seed, people=3_000):
-    rng = np.random.default_rng(seed)
-    county, age = rng.choice(12, people, p=np.arange(1, 13) / 78), rng.binomial(4, 0.3, people)
-    return pd.DataFrame(
-        {
-            "state": [f"s{i // 4}" for i in county],
-            "county": [f"c{i:02d}" for i in county],
-            "age": [f"a{i}" for i in age],
-        }
-    )
-
-
-def release(year, **options):
-    given = {"neighboring": "add_remove", "tables": TABLES} | options
-    return tt.release_tables(records(year), PRODUCT, BUDGET, **given)
+COUNTS = PRODUCT.attributes[0].hierarchy
 
 
 @pytest.fixture(scope="module")
