@@ -120,6 +120,33 @@ def test_the_saved_release_is_the_same_for_all_trees_tables_and_parts(tree, rows
         assert saved(part, out) == whole
 
 
+def test_a_small_country_is_the_same_in_files(tmp_path):
+    """The shape of the redistricting file: blocks in groups, tracts, counties and states; half of them are empty."""
+    rng, number = np.random.default_rng(0), np.arange(96)
+    levels = {"state": 48, "county": 24, "tract": 12, "group": 4, "block": 1}
+    blocks = pa.table({name: pa.array([f"{name}{i // each}" for i in number]) for name, each in levels.items()})
+    sides = {"race": [f"r{i}" for i in range(63)], "hispanic": ["no", "yes"], "adult": ["no", "yes"]}
+    joint = tuple(sides)
+    people = rng.poisson(82, 96) * (number % 2)
+    shares = rng.dirichlet(np.full(252, 0.05))
+    at, cell = np.stack([rng.multinomial(n, shares) for n in people]).nonzero()
+    codes = dict(zip(joint, np.unravel_index(cell, (63, 2, 2)), strict=True))
+    records = blocks.take(pa.array(at))
+    for name, values in sides.items():
+        records = records.append_column(name, pa.array(np.array(values)[codes[name]]))
+    areas = tt.Hierarchy.from_table(blocks, levels=list(levels))
+    product = tt.Product(
+        {"area": areas, **{name: tt.Hierarchy.from_values(name, each) for name, each in sides.items()}}
+    )
+    tables = [("block",), ("block", "race"), ("block", "hispanic", "adult"), ("block", *joint), ("county", *joint)]
+    options = {"neighboring": "change_one", "tables": tables, "seed": 2, "keep_measurements": False}
+    budget = tt.Budget(epsilon=4.0, delta=1e-10)
+    whole = make_release(plan_tables(TablesArguments(records, product, budget, **options)))
+    planned = plan_tables(TablesArguments(records, product, budget, memory="2GB", **options))
+    part = make_release(planned, forced=in_files(3_000))
+    assert saved(part, tmp_path / "part") == saved(whole, tmp_path / "whole")
+
+
 def test_slices_of_any_size_make_the_same_tables(towns, tmp_path, monkeypatch):
     areas, leaves = towns
     for module in (level_files, level_tables):
