@@ -185,6 +185,35 @@ def test_a_run_that_cannot_keep_to_its_memory_is_refused(towns):
         plan_tables(TablesArguments(records, product, tt.Budget(epsilon=1), **options))
 
 
+def test_one_large_family_needs_memory_for_it():
+    """30,000 towns are one family where no table names the counties, and 300 where one does."""
+    towns = pa.table({"county": [f"c{i // 100}" for i in range(30_000)], "town": [f"t{i}" for i in range(30_000)]})
+    sides = {
+        "area": tt.Hierarchy.from_table(towns, levels=["county", "town"]),
+        "code": tt.Hierarchy.from_values("code", range(1_000)),
+    }
+    records = pa.table({"county": ["c0"], "town": ["t1"], "code": [5]})
+    options = {"neighboring": "add_remove", "seed": 1, "memory": "1.2GB"}
+
+    def plan(*tables):
+        return plan_tables(TablesArguments(records, tt.Product(sides), tt.Budget(epsilon=1), tables=tables, **options))
+
+    with pytest.raises(ValueError, match=r"^memory: '1.2GB' .* 30,000 areas of one .* name a table of a level between"):
+        plan(("town", "code"))
+    assert "temporary files" in plan(("town", "code"), ("county",)).expected_work
+
+
+def test_a_disk_that_is_too_small_is_refused_before_the_payment(towns, tmp_path, monkeypatch):
+    areas, leaves = towns
+    Ledger(tmp_path / "ledger.db").set_limit("people", tt.Budget(rho=1), neighboring="add_remove")
+    options = {"seed": None, "ledger": tmp_path / "ledger.db", "dataset": "people", "budget": tt.Budget(rho=0.1)}
+    release = planned(areas, people(leaves, 500), TABLES, memory="2GB", **options)
+    monkeypatch.setattr("tallytree.run.planned_tables.bytes_at_once", lambda layout: 10**15)
+    with pytest.raises(OSError, match=r"temp_directory: the disk has"):
+        make_release(release)
+    assert Ledger(tmp_path / "ledger.db").entries("people") == ()
+
+
 def test_a_named_run_whose_disk_was_full_goes_on_with_the_same_noise(towns, tmp_path, monkeypatch):
     areas, leaves = towns
     records, ledger = people(leaves, 500), tmp_path / "ledger.db"

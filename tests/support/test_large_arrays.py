@@ -1,6 +1,7 @@
 """Large arrays in files: the same numbers as in memory, no name on the disk, no more memory than a part takes."""
 
 import errno
+import mmap
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tallytree.support.large_arrays import LargeArrays
+from tallytree.support.large_arrays import LargeArrays, emptied, require_room
 
 
 def squares(arrays, rows=1_000, cells=7):
@@ -65,6 +66,30 @@ def test_where_room_cannot_be_reserved_the_file_is_filled(tmp_path, monkeypatch)
     x = LargeArrays(folder=tmp_path, least=0).zeros((3_000_000,))
     assert x.sum() == 0
     assert len(x) == 3_000_000
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_REMOVE"), reason="only Linux empties a file that is in use")
+def test_what_is_still_held_at_the_end_is_empty_and_other_folders_are_not(tmp_path):
+    """Of two runs at once, the end of one takes nothing from the other."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+    kept = LargeArrays(folder=other, least=0).zeros((1_000,))
+    kept += 1
+    with emptied(one):
+        held = LargeArrays(folder=one, least=0).zeros((1_000,))
+        held += 1
+    assert held.sum() == 0
+    assert kept.sum() == 1_000
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_made(tmp_path):
+    require_room(tmp_path, 1_000)
+    with pytest.raises(
+        OSError, match=r"temp_directory: the disk has .* of the 1000000.0 GB that this may take"
+    ) as error:
+        require_room(tmp_path, 10**15)
+    assert error.value.errno == errno.ENOSPC
 
 
 PROGRAM = """

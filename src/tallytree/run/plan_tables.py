@@ -20,7 +20,7 @@ from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counted_records import listed_counts
 from tallytree.run.people import shares_beside
 from tallytree.run.plan_counts import check_person
-from tallytree.run.planned_tables import MAX_RECORDS_OF_TABLES, PlannedTables, bytes_at_once
+from tallytree.run.planned_tables import CELL_BYTES, MAX_RECORDS_OF_TABLES, PlannedTables, bytes_at_once
 from tallytree.run.planning import account, chosen_engine, noise_plan, std_dev_alone, warn_beyond_machine
 from tallytree.run.prior import prior_name
 from tallytree.run.read_prior import prior_of_tables, truncated
@@ -121,9 +121,12 @@ def _check_memory(mechanism: TablesMechanism, layout: TableLayout, arguments: Ta
     for name in ("keep_detail", "prior", "revises"):
         if getattr(arguments, name, None):
             raise ValueError(f"memory: tables with {name} are worked on in memory; leave one of the two out")
-    least = AREA_BYTES * layout.areas_per_level[-1] + LEAST_MEMORY
+    largest = max((int(np.diff(family).max()) for family in layout.families), default=1)
+    least = LEAST_MEMORY + AREA_BYTES * layout.areas_per_level[-1] + CELL_BYTES * largest * layout.detail.cells
     require_fits(
-        arguments.memory, min(bytes_at_once(layout), least), "what is worked on at once takes it; give more memory"
+        arguments.memory,
+        min(bytes_at_once(layout), least),
+        f"{largest:,} areas of one above are worked on at once; give more memory, or name a table of a level between",
     )
 
 

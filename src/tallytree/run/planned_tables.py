@@ -35,7 +35,7 @@ from tallytree.run.people import (
 from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace, not_taken
 from tallytree.solvers.tables.prior import PriorOfTables
-from tallytree.support.machine import described_bytes
+from tallytree.support.machine import described_bytes, memory_bytes
 from tallytree.tables import FittedTables, LeastSquares, PublicTotals, TableLayout, TablesMechanism
 
 logger = logging.getLogger(__name__)
@@ -192,10 +192,11 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         own, detail = self.layout.work(self.statistics)
         seconds = (OWN_SECONDS * own + DETAIL_SECONDS * detail) / 1e6
         time = f"about {seconds:,.0f}" if seconds >= 1 else "less than 1"
-        return (
-            f"After the records are read, the tables take {time} s of two processors, and about "
-            f"{described_bytes(max(self.expected_bytes, 1e8))} of memory beside 0.5 GB for the process."
-        )
+        room = f"{described_bytes(max(self.expected_bytes, 1e8))} of memory beside 0.5 GB for the process"
+        memory, needed = self.arguments.memory, bytes_at_once(self.layout)
+        if memory is not None and needed > memory_bytes(memory, "memory"):
+            room = f"{memory} of memory; the disk has to have room for {described_bytes(needed)} of temporary files"
+        return f"After the records are read, the tables take {time} s of two processors, and about {room}."
 
     def made_up(self, records: int) -> tuple[PlannedTables, TrueTables]:
         """See `Planned.made_up`."""
@@ -217,7 +218,11 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         """See `Planned.tabulate`."""
         people = people or self.counted_people
         impossible = self.layout.product.impossible
-        arrays = None if work is None else work.arrays(bytes_at_once(self.layout))
+        arrays = None
+        if work is not None:
+            needed = bytes_at_once(self.layout)
+            work.require_room(needed)
+            arrays = work.arrays(needed)
         cells = counted_records(self.engine, self.arguments, self.keys, "records", people, impossible)
         if int(cells.counts.sum()) > MAX_RECORDS_OF_TABLES:
             raise ValueError("records: counts of tables add up to more than 2^50; use a coarser unit")

@@ -12,7 +12,7 @@ from typing import Any
 from tallytree.engines import Engine, Local
 from tallytree.kinds.measurements import Measurement
 from tallytree.private import BandPlace, HasBandPlace, OneByOne
-from tallytree.support.large_arrays import AT_ONCE, LargeArrays
+from tallytree.support.large_arrays import AT_ONCE, LargeArrays, emptied, require_room
 from tallytree.support.machine import enough_memory, memory_bytes
 from tallytree.support.spill_folders import KeptFolder, spill_folder
 from tallytree.trees.bands import ForcedCut
@@ -70,6 +70,15 @@ class Workspace:
             return LargeArrays(folder=self.private, least=0, at_once=self.forced.rows or AT_ONCE)
         return LargeArrays(folder=self.private if needed > self.memory else None)
 
+    def require_room(self, needed: int) -> None:
+        """Refuse work on arrays of so many bytes if they are in files and the disk has less room.
+
+        Raises:
+            OSError: it has less.
+        """
+        if needed > self.memory:
+            require_room(self.private, needed)
+
     @property
     def band_bytes(self) -> int:
         """Bytes that the work on a band may take."""
@@ -96,7 +105,7 @@ def workspace(memory: str | None, engine: Engine, forced: ForcedCut | None = Non
         yield None
         return
     place: str | os.PathLike[str] | None = getattr(engine, "temp_directory", None)
-    with spill_folder(place) as private:
+    with spill_folder(place) as private, emptied(private):
         published = KeptFolder(place)
         try:
             if isinstance(engine, HasBandPlace):

@@ -8,12 +8,15 @@ array is made, so a full disk is an error there and not a crash later.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallytree.support.arrays import IntArray, chunks
-from tallytree.support.machine import side_by_side
+from tallytree.support.machine import described_bytes, side_by_side
 
 LEAST_BYTES = 2**24
 """Smaller arrays are in memory."""
@@ -34,7 +37,8 @@ FILLED_AT_ONCE = 2**24
 
 Done = TypeVar("Done")
 
-_mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_mapped: weakref.WeakKeyDictionary[mmap.mmap, Path] = weakref.WeakKeyDictionary()
+"""All arrays in files that somebody holds, and the folder of each."""
 _lock = threading.Lock()
 
 
@@ -67,7 +71,7 @@ class LargeArrays:
             return np.zeros(shape, kind)
         view = _unnamed(self.folder, size)
         with _lock:
-            _mapped.add(view)
+            _mapped[view] = self.folder
         return np.frombuffer(view, kind).reshape(shape)
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
@@ -104,7 +108,7 @@ class LargeArrays:
         Args:
             cells: how many each row has.
         """
-        for part in chunks(cells, max(self.at_once, HELD)):
+        for part in chunks(cells, self.at_once * (HELD // AT_ONCE)):
             yield part
             self.let_go()
 
@@ -112,8 +116,40 @@ class LargeArrays:
         """Hold no page of a file in memory, until it is used again."""
         if self.folder is not None and hasattr(mmap, "MADV_DONTNEED"):
             with _lock:
-                for each in _mapped:
-                    each.madvise(mmap.MADV_DONTNEED)
+                held = list(_mapped)
+            for each in held:
+                each.madvise(mmap.MADV_DONTNEED)
+
+
+@contextmanager
+def emptied(folder: Path) -> Iterator[None]:
+    """At the end, empty the files in a folder whose arrays something still holds, as an error does.
+
+    Where the system cannot do that, their room is given back with the arrays.
+    """
+    try:
+        yield
+    finally:
+        with _lock:
+            held = [each for each, place in _mapped.items() if place == folder]
+        for each in held if hasattr(mmap, "MADV_REMOVE") else ():
+            with suppress(OSError):
+                each.madvise(mmap.MADV_REMOVE)
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Refuse to begin where a disk has less room than arrays take.
+
+    Raises:
+        OSError: it has less.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < size:
+        raise OSError(
+            errno.ENOSPC,
+            f"temp_directory: the disk has {described_bytes(free)} of the {described_bytes(size)} that this may take; "
+            "name a folder on another disk (tt.engines.Local, in a spec engine: {temp_directory: …}), or free some",
+        )
 
 
 def _unnamed(folder: Path, size: int) -> mmap.mmap:
@@ -124,8 +160,11 @@ def _unnamed(folder: Path, size: int) -> mmap.mmap:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(handle, 0, size)
         else:  # macOS
-            for start in range(0, size, FILLED_AT_ONCE):
-                os.write(handle, bytes(min(FILLED_AT_ONCE, size - start)))
+            with os.fdopen(os.dup(handle), "wb") as file:
+                for start in range(0, size, FILLED_AT_ONCE):
+                    file.write(bytes(min(FILLED_AT_ONCE, size - start)))
         return mmap.mmap(handle, size)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
     finally:
         os.close(handle)

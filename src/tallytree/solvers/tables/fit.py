@@ -293,5 +293,5 @@ def _told(
         return excess(published, real, RESTORED if std_dev > EXACT else 1.0), excess(published, target, 1.0)
 
     cells = place.stop - place.start
-    found = np.sum(arrays.each(work, np.full(len(detail), cells)), axis=0) / (len(detail) * cells)
+    found = np.sum(arrays.each(work, np.full(*detail.shape)), axis=0) / (len(detail) * cells)
     return float(found[0]), float(found[1])

@@ -190,7 +190,7 @@ class Rounding:
             columns = self.detail.summed(above[other][part], table, within=other).astype(np.int64)
             round_families(place, weight, begins, columns, group, sums(own), real(own), SWEEPS, found[own])
 
-        self.arrays.each(work, np.diff(family) * len(group))
+        self.arrays.each(work, np.diff(family) * self.real[depth].shape[1])
 
     def _crossed(
         self, depth: int, table: Marginal, values: IntArray, other: Marginal, sums: IntArray | None
