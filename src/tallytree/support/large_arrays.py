@@ -31,8 +31,8 @@ LEAST_BYTES = 2**24
 """Smaller arrays are in memory."""
 AT_ONCE = 2**17
 """Cells that a thread works on at once: they stay in the cache of a processor."""
-HELD = 2**22
-"""Cells after which pages are let go."""
+HELD, TOUCHED = 2**22, 8
+"""Cells after which pages are let go; and how many cells that are touched count as one that is worked on."""
 FILLED_AT_ONCE = 2**24
 
 Done = TypeVar("Done")
@@ -82,20 +82,23 @@ class LargeArrays:
         """
         return np.empty(shape, dtype) if self.folder is None else self.zeros(shape, dtype)
 
-    def each(self, work: Callable[[slice], Done], cells: IntArray) -> list[Done]:
+    def each(self, work: Callable[[slice], Done], cells: IntArray, touched: IntArray | None = None) -> list[Done]:
         """Do the work for consecutive rows, so many at once that they have at most `at_once` cells.
 
         Args:
             work: what is done with some rows, in any thread.
             cells: how many each row has.
+            touched: how many cells lie in the memory that is touched for each row, where that is more: of rows of all
+                tables, work on a narrow one touches all pages. An eighth of them counts as cells at least.
 
         Returns:
             What the work returned, in the order of the rows.
         """
-        parts, found, held = list(chunks(cells, self.at_once)), [], 0
+        touched = cells if touched is None else touched
+        parts, found, held = list(chunks(np.maximum(cells, touched // TOUCHED), self.at_once)), [], 0
         for part, each in zip(parts, side_by_side(work, parts, threads=self.threads), strict=True):
             found.append(each)
-            held += int(cells[part].sum())
+            held += int(touched[part].sum())
             if held >= HELD:
                 self.let_go()
                 held = 0

@@ -194,7 +194,7 @@ class _Areas:
         def work(part: slice) -> None:
             found[part] = of[part, place]
 
-        self.arrays.each(work, np.full(len(of), found.shape[1]))
+        self.arrays.each(work, np.full(*found.shape), np.full(*of.shape))
         return found
 
     @property
@@ -402,4 +402,5 @@ class _Areas:
 
     def _each(self, work: Callable[[slice], None], width: int) -> None:
         """Do the work for all areas above, some at a time."""
-        self.arrays.each(work, np.diff(self.family) * width)
+        children, rows = np.diff(self.family), self.tables.shape[1]
+        self.arrays.each(work, children * width, children * (3 * rows + 2 * width))

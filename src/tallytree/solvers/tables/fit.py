@@ -293,5 +293,6 @@ def _told(
         return excess(published, real, RESTORED if std_dev > EXACT else 1.0), excess(published, target, 1.0)
 
     cells = place.stop - place.start
-    found = np.sum(arrays.each(work, np.full(*detail.shape)), axis=0) / (len(detail) * cells)
+    touched = np.full(len(detail), 2 * decided.tables.shape[1] + detail.shape[1])
+    found = np.sum(arrays.each(work, np.full(*detail.shape), touched), axis=0) / (len(detail) * cells)
     return float(found[0]), float(found[1])
