@@ -2,8 +2,10 @@
 
 import errno
 import os
+import shutil
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -181,7 +183,7 @@ def test_a_run_that_cannot_keep_to_its_memory_is_refused(towns):
     product = tt.Product({"area": areas, "age": wide})
     records = leaves.append_column("age", pa.array([3] * 30))
     options = {"tables": [("town", "age")], "neighboring": "add_remove", "memory": "50MB", "seed": 1}
-    with pytest.raises(ValueError, match=r"^memory: '50MB' is less than the .* at once"):
+    with pytest.raises(ValueError, match=r"^memory: '50MB' is less than the .* give more memory"):
         plan_tables(TablesArguments(records, product, tt.Budget(epsilon=1), **options))
 
 
@@ -208,10 +210,31 @@ def test_a_disk_that_is_too_small_is_refused_before_the_payment(towns, tmp_path,
     Ledger(tmp_path / "ledger.db").set_limit("people", tt.Budget(rho=1), neighboring="add_remove")
     options = {"seed": None, "ledger": tmp_path / "ledger.db", "dataset": "people", "budget": tt.Budget(rho=0.1)}
     release = planned(areas, people(leaves, 500), TABLES, memory="2GB", **options)
+    room = iter([10**3, 10**18, 10**3])
     monkeypatch.setattr("tallytree.run.planned_tables.bytes_at_once", lambda layout: 10**15)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=next(room)))
     with pytest.raises(OSError, match=r"temp_directory: the disk has"):
         make_release(release)
     assert Ledger(tmp_path / "ledger.db").entries("people") == ()
+    assert make_release(release).levels  # and after the payment nothing is refused
+
+
+def test_true_cells_of_a_first_phase_that_failed_are_not_kept(towns, monkeypatch):
+    """The phase before a bound is chosen. An error holds the arrays of its frames, as a notebook does."""
+    areas, leaves = towns
+    records = people(leaves, 2_000).append_column("who", pa.array(np.arange(2_000) // 3))
+    options = {"person": "who", "max_contributions": "auto", "contributions": tt.Contributions(share=0.1, at_most=20)}
+    release = planned(areas, records, TABLES, memory="2GB", **options)
+    held = []
+
+    def failing(self, leaves, depth, arrays=None):
+        held.append(leaves)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tallytree.tables.layout.TableLayout.summed", failing)
+    with pytest.raises(ZeroDivisionError):
+        make_release(release, forced=in_files(100))
+    assert [int(each.sum()) for each in held] == [0]
 
 
 def test_a_named_run_whose_disk_was_full_goes_on_with_the_same_noise(towns, tmp_path, monkeypatch):

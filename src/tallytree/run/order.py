@@ -84,6 +84,8 @@ def make_release(planned: Planned[Any, Any], *, forced: ForcedCut | None = None)
         # It follows from the plan, so it is computed before the payment, where a failure costs nothing. It is added
         # after it, so that no noise depends on how risk is worded or computed.
         risk = planned.risk()
+        if work is not None:
+            planned.require_room(work)
         inputs = _inputs(planned)  # before they are read: of a file that is replaced meanwhile it is known
         with _stage(planned, "tabulate"):
             true = first_phase(planned, work) if planned.bound_is_chosen else planned.tabulate(work)

@@ -29,6 +29,7 @@ from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.locate import locate
 from tallytree.sources.reading import column_names
 from tallytree.sources.same_tables import refuse_private
+from tallytree.support.machine import available_threads
 from tallytree.support.validate import safe_text
 from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
 from tallytree.tables.choosing import follows, helpful_tables, shares_for
@@ -121,13 +122,17 @@ def _check_memory(mechanism: TablesMechanism, layout: TableLayout, arguments: Ta
     for name in ("keep_detail", "prior", "revises"):
         if getattr(arguments, name, None):
             raise ValueError(f"memory: tables with {name} are worked on in memory; leave one of the two out")
-    largest = max((int(np.diff(family).max()) for family in layout.families), default=1)
-    least = LEAST_MEMORY + AREA_BYTES * layout.areas_per_level[-1] + CELL_BYTES * largest * layout.detail.cells
-    require_fits(
-        arguments.memory,
-        min(bytes_at_once(layout), least),
-        f"{largest:,} areas of one above are worked on at once; give more memory, or name a table of a level between",
+    # Each processor works on a family at a time.
+    families = [(int(np.diff(family).max()), len(family) - 1) for family in layout.families]
+    largest, number = max(families, default=(1, 1))
+    at_once = CELL_BYTES * largest * layout.detail.cells * min(number, available_threads())
+    remedy = (
+        f"{largest:,} areas of one above are worked on at once; give more memory, or name a table of a level between"
+        if at_once > LEAST_MEMORY
+        else "that is the least for tables of this size; give more memory"
     )
+    least = LEAST_MEMORY + AREA_BYTES * layout.areas_per_level[-1] + at_once
+    require_fits(arguments.memory, min(bytes_at_once(layout), least), remedy)
 
 
 def _checked(product: object) -> Product:

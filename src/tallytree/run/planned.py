@@ -157,6 +157,9 @@ class Planned(ABC, Generic[T, M]):
     def own_statement(self) -> dict[str, Any]:
         """The privacy statement; it follows from the plan alone. For a contribution bound that is a number."""
 
+    def require_room(self, work: Workspace) -> None:
+        """Raise an `OSError` if the run's files do not fit on the disk, by public facts."""
+
     @abstractmethod
     def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> T:
         """The true statistics, from the records, with people by their number of records where these are counted.

@@ -71,9 +71,16 @@ CELL_BYTES = 64
 
 
 def bytes_at_once(layout: TableLayout) -> int:
-    """What a release of tables takes in memory where all is there at once, about."""
-    detail = layout.areas_per_level[-1] * layout.detail.cells
-    return CELL_BYTES * (detail + sum(layout.size(depth) for depth in range(len(layout.levels))))
+    """What a release of tables takes where all is there at once, about: in memory, or in files.
+
+    Each level of the areas has a detail, and rows of all tables that are named there or below.
+    """
+    named = [(layout.area_level(depth), layout.marginal(depth)) for depth in range(len(layout.levels))]
+    rows = [
+        layout.detail.cells + sum(map(layout.detail.size, {marginal for at, marginal in named if at >= level}))
+        for level in range(len(layout.areas_per_level))
+    ]
+    return CELL_BYTES * sum(areas * cells for areas, cells in zip(layout.areas_per_level, rows, strict=True))
 
 
 def learning_notes(mechanism: TablesMechanism) -> list[str]:
@@ -214,15 +221,15 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         tables: Mapping[Any, Any] = self.prior.tables
         return {"prior": PriorOfTables(tables, self.prior.errors, self.prior.revised)}
 
+    def require_room(self, work: Workspace) -> None:
+        """See `Planned.require_room`."""
+        work.require_room(bytes_at_once(self.layout))
+
     def tabulate(self, work: Workspace | None = None, people: CountedPeople | None = None) -> TrueTables:
         """See `Planned.tabulate`."""
         people = people or self.counted_people
         impossible = self.layout.product.impossible
-        arrays = None
-        if work is not None:
-            needed = bytes_at_once(self.layout)
-            work.require_room(needed)
-            arrays = work.arrays(needed)
+        arrays = None if work is None else work.arrays(bytes_at_once(self.layout))
         cells = counted_records(self.engine, self.arguments, self.keys, "records", people, impossible)
         if int(cells.counts.sum()) > MAX_RECORDS_OF_TABLES:
             raise ValueError("records: counts of tables add up to more than 2^50; use a coarser unit")

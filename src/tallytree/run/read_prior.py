@@ -91,12 +91,14 @@ def prior_of_counts(given: PriorOptions, tree: Hierarchy | Product) -> Prior | N
     levels: dict[int, tuple[IntArray, FloatArray]] = {}
     absent: dict[int, list[BoolArray]] = {}
     errors: dict[int, float] = {}
-    for refined, listed, error in read.tables:
+    # As in `prior_of_tables`: the coarsest of several tables goes last, and sums have larger errors.
+    for refined, listed, error in sorted(read.tables, key=lambda each: -_cells_at(sides, each[0])):
         if isinstance(tree, Product):
             found = tree.nodes_of_table(refined, listed.parts)
             if found is None:
                 continue
             depth, rows = found
+            error *= (_cells_at(sides, refined) / tree.size(depth)) ** 0.5
         else:
             depth, rows = len(tree.levels) - 1 - len(tree.columns) + refined[0], listed.parts[0]
         levels[depth], errors[depth] = sum_by_key(rows, listed.counts.astype(np.float64)), error

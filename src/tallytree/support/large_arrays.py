@@ -126,7 +126,7 @@ class LargeArrays:
 
 @contextmanager
 def emptied(folder: Path) -> Iterator[None]:
-    """At the end, empty the files in a folder whose arrays something still holds, as an error does.
+    """At the end, empty the files in a folder or below whose arrays something still holds, as an error does.
 
     Where the system cannot do that, their room is given back with the arrays.
     """
@@ -134,7 +134,7 @@ def emptied(folder: Path) -> Iterator[None]:
         yield
     finally:
         with _lock:
-            held = [each for each, place in _mapped.items() if place == folder]
+            held = [each for each, place in _mapped.items() if folder in (place, *place.parents)]
         for each in held if hasattr(mmap, "MADV_REMOVE") else ():
             with suppress(OSError):
                 each.madvise(mmap.MADV_REMOVE)
