@@ -57,6 +57,23 @@ def test_of_two_earlier_tables_that_give_the_same_cells_the_coarser_one_is_taken
         assert errors_of_tables(both, [("state", "age")]) == {(1, (1,)): pytest.approx(stated(both, "state", "age"))}
 
 
+def test_sums_that_are_a_prior_of_a_product_have_the_errors_of_sums_and_yield_to_coarser_tables():
+    """Counts by state, then age, then county: of the earlier release, tables of states by age, and of states."""
+    sides = dict(zip(("area", "age"), (each.hierarchy for each in PRODUCT.attributes), strict=True))
+    tree = tt.Product(sides, order=["area", "area", "age"])
+    options = {"neighboring": "add_remove", "unlisted": "remainder"}
+    for tables, table, sums in (
+        ([("state", "age")], ("state", "age"), 5),
+        ([("state",), ("state", "age")], ("state",), 1),
+        ([("state", "age"), ("state",)], ("state",), 1),
+    ):
+        earlier = release(1, tables=tables)
+        planned = plan_counts(CountsArguments(records(2), tree, BUDGET, prior=earlier, **options))
+        assert planned.prior.errors[1] == pytest.approx(stated(earlier, *table) * sums**0.5)
+        rows = earlier.table(*table).to_pandas().groupby("state")["count"].sum()
+        np.testing.assert_array_equal(planned.prior.tables[1, 1], rows.to_numpy())
+
+
 def test_where_no_error_is_stated_it_is_that_of_the_noise_and_not_0():
     counts = tt.release_counts(records(1), COUNTS, BUDGET, neighboring="add_remove", mechanism=tt.counts.TopDown())
     assert "std_dev" not in counts.table("county").column_names
