@@ -116,10 +116,10 @@ class LargeArrays:
             self.let_go()
 
     def let_go(self) -> None:
-        """Hold no page of a file in memory, until it is used again."""
+        """Hold no page of a file of the folder in memory, until it is used again."""
         if self.folder is not None and hasattr(mmap, "MADV_DONTNEED"):
             with _lock:
-                held = list(_mapped)
+                held = [each for each, place in _mapped.items() if place == self.folder]
             for each in held:
                 each.madvise(mmap.MADV_DONTNEED)
 

@@ -96,7 +96,8 @@ class LeastSquares(TablesMechanism):
             zero = layout.impossible_cells(depth)
             if zero is not None:
                 std_devs[name] = _with_zeros(arrays, std_devs[name], zero)
-                unbiased[name] = _with_zeros(arrays, unbiased[name], zero)
+                for part in arrays.parts(np.full(*unbiased[name].shape)):
+                    unbiased[name][part, zero] = 0.0
         misses = {name: fitted.misses[at] for name, at in of.items()}
         typical = {name: fitted.typical_errors[at] for name, at in of.items()}
         return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding, typical)

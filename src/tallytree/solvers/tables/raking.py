@@ -348,31 +348,42 @@ def _hand_down(tree: _Tree, depth: int, part: slice) -> None:
 
 def _raked(tree: _Tree, depth: int, order: IntArray, within: FloatArray) -> FloatArray:
     """Rake a level; the miss of each table as it was found."""
-    x, lattice = tree.detail[depth], tree.lattices[depth]
-    damping = _damping(tree, depth)
+    x, rows, damping = tree.detail[depth], tree.lattices[depth].rows, _damping(tree, depth)
 
-    def work(part: slice) -> FloatArray:
-        squares = np.zeros((part.stop - part.start, len(lattice.known)))
-        rake(lattice.rows, tree.targets[depth][part], order, damping, within, x[part], squares)
-        return np.asarray(squares.sum(axis=0), dtype=np.float64)
+    def squared(part: slice, squares: FloatArray) -> None:
+        rake(rows, tree.targets[depth][part], order, damping, within, x[part], squares)
 
-    squares = np.sum(tree.arrays.each(work, np.full(len(x), x.shape[1])), axis=0)
-    cells = len(x) * np.diff(lattice.rows.begin)
-    return np.asarray(np.sqrt(squares / cells) / tree.deviations[depth], dtype=np.float64)
+    return _deviating(tree, depth, squared)
 
 
 def _missed(tree: _Tree, within: Sequence[FloatArray]) -> list[FloatArray]:
     """By how much each table of every level misses its targets beyond the slack, in standard deviations."""
-    return [_missed_of(tree, depth, within[depth]) for depth in range(len(tree.lattices))]
+
+    def of(depth: int) -> FloatArray:
+        """The same of one level."""
+        x, rows = tree.detail[depth], tree.lattices[depth].rows
+
+        def squared(part: slice, squares: FloatArray) -> None:
+            missed(rows, tree.targets[depth][part], within[depth], x[part], squares)
+
+        return _deviating(tree, depth, squared)
+
+    return [of(depth) for depth in range(len(tree.lattices))]
 
 
-def _missed_of(tree: _Tree, depth: int, within: FloatArray) -> FloatArray:
-    """`_missed` of one level: float64 (K,)."""
+def _deviating(tree: _Tree, depth: int, squared: Callable[[slice, FloatArray], None]) -> FloatArray:
+    """The root of the mean square of the cells of each table, in standard deviations: float64 (K,).
+
+    Args:
+        tree: all levels.
+        depth: the level.
+        squared: writes the sum of squares of each table of some areas, (areas, K).
+    """
     x, rows = tree.detail[depth], tree.lattices[depth].rows
 
     def work(part: slice) -> FloatArray:
-        squares = np.zeros((part.stop - part.start, len(within)))
-        missed(rows, tree.targets[depth][part], within, x[part], squares)
+        squares = np.zeros((part.stop - part.start, len(rows.begin) - 1))
+        squared(part, squares)
         return np.asarray(squares.sum(axis=0), dtype=np.float64)
 
     squares = np.sum(tree.arrays.each(work, np.full(*x.shape)), axis=0)
