@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.inside import LargeArrays
@@ -50,6 +50,7 @@ def ordinary(rng, areas, people=200):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 3.0, 200.0]), st.sampled_from([0.5, 10.0, 300.0]), st.booleans())
+@example(21118, 0.1, 300.0, True)  # the detail misses an exact total by 0.05 before it is rounded
 def test_numbers_are_counts_that_add_up_whatever_is_pooled(seed, people, s, known):
     """Exact totals are kept, impossible cells are 0 with no error, errors are finite and 0 nowhere else by mistake."""
     rng = RNG(seed)
@@ -73,7 +74,7 @@ def test_numbers_are_counts_that_add_up_whatever_is_pooled(seed, people, s, know
         assert not found.typical_errors[level, DETAIL.finest][:, zero].any()
         if known and level <= depth:
             np.testing.assert_array_equal(own.sum(axis=1), up(cells, families)[level].sum(axis=1))
-            assert found.typical_errors[level, (0, 0)].max() < 1e-6
+            assert not found.typical_errors[level, (0, 0)].any()
 
 
 @pytest.mark.parametrize("sizes", [[1, 5], [3, 1], [1, 1]])

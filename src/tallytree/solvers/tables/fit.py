@@ -227,6 +227,8 @@ class _Problem:
                     self.arrays, lattice, marginal, own[depth], detail[depth], decided[depth], std_dev,
                     estimates.get((depth, marginal)), errors,
                 )  # fmt: skip
+                if k == 0 and depth < len(self.exact) and errors is not None:
+                    errors[:] = 0.0  # the integers meet exact totals, and the detail only nearly
                 if added > NEGLIGIBLE * std_dev**2:
                     rounding[depth, marginal] = float(np.sqrt(added))
                 misses[depth, marginal] = float(np.sqrt(max(missed, 0.0)) / max(std_dev, LEAST_MISS))
