@@ -80,3 +80,14 @@ def chunks(lengths: IntArray, at_once: int) -> Iterator[slice]:
         stop = max(start + 1, int(np.searchsorted(ends, done + at_once, side="right")))
         yield slice(start, stop)
         start = stop
+
+
+def families_of(begins: IntArray, part: slice) -> tuple[IntArray, slice]:
+    """The children of some areas: where those of each begin, counted from the first, (areas + 1,), and their slice.
+
+    Args:
+        begins: int64 (all areas + 1,), where the children of each area begin.
+        part: consecutive areas.
+    """
+    own = begins[part.start : part.stop + 1]
+    return own - own[0], slice(int(own[0]), int(own[-1]))

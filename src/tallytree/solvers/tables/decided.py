@@ -29,7 +29,7 @@ from tallytree.solvers.tables.pooling import (
 )
 from tallytree.solvers.tables.prior import PriorOfTables, expected_by_prior, prior_rows, with_prior
 from tallytree.solvers.tables.variance import Table
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of
 from tallytree.support.large_arrays import LargeArrays
 
 logger = logging.getLogger(__name__)
@@ -210,10 +210,9 @@ class _Areas:
         components = self.arrays.empty(self.tables.shape)
 
         def work(part: slice) -> None:
-            _, children = self._own(part)
+            family, children = families_of(self.family, part)
             exact = None if self.totals is None else self.totals[children]
-            family = self.family[part.start : part.stop + 1]
-            components[children] = downward(self.below, above[part], family, self.above, exact)
+            components[children] = downward(self.below, above[part], family, children, self.above, exact)
             self.tables[children] = tables(self.below.lattice, components[children])
 
         self._each(work, self.tables.shape[1])
@@ -252,7 +251,7 @@ class _Areas:
         place = self.below.lattice.places[self.below.lattice.known[k]]
 
         def work(part: slice) -> None:
-            family, children = self._own(part)
+            family, children = families_of(self.family, part)
             size = self.below.lattice.rows.size[place]
             spread = self.below.inverse(children)[:, k : k + 1]
             variances = np.broadcast_to(spread * size, (children.stop - children.start, len(size))).copy()
@@ -274,7 +273,7 @@ class _Areas:
         y, expected = self.arrays.empty((areas, width)), self.arrays.empty((areas, width))
 
         def moved(part: slice) -> None:
-            family, own = self._own(part)
+            family, own = families_of(self.family, part)
             expected_cells(
                 lattice.rows, coarser, k, family, self.base[own], share[own], self.tables[own], above.tables[part],
                 above.errors[part], self.zero, y[own], expected[own],
@@ -292,7 +291,7 @@ class _Areas:
             return False
 
         def work(part: slice) -> None:
-            family, own = self._own(part)
+            family, own = families_of(self.family, part)
             mean, variances, held = (np.empty_like(y[own]) for _ in range(3))
             posteriors(
                 y[own], expected[own], deviations[own], laws.stratum, laws.weights, laws.guarded, laws.parts,
@@ -344,7 +343,7 @@ class _Areas:
         parents = prior if self.rooted else np.ascontiguousarray(above.tables[:, place])
 
         def work(part: slice) -> None:
-            family, own = self._own(part)
+            family, own = families_of(self.family, part)
             expected_by_prior(
                 self.below.lattice.rows, k, family, self.base[own], self.tables[own], parents[part], prior[own],
                 expected[own], found[own],
@@ -394,11 +393,6 @@ class _Areas:
             self.limits,
         )  # fmt: skip
         self.unmet.append(unmet)
-
-    def _own(self, part: slice) -> tuple[IntArray, slice]:
-        """Where the children of some areas begin, counted from the first, and the children."""
-        family = self.family[part.start : part.stop + 1]
-        return family - family[0], slice(int(family[0]), int(family[-1]))
 
     def _each(self, work: Callable[[slice], None], width: int) -> None:
         """Do the work for all areas above, some at a time."""

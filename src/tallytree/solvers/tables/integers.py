@@ -26,7 +26,7 @@ import numpy as np
 
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
 from tallytree.solvers.tables.rounding import SWEEPS, deal_families, round_families, round_root
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of
 from tallytree.support.large_arrays import LargeArrays
 
 LEAST_WEIGHT = 0.002
@@ -140,7 +140,7 @@ class Rounding:
         values = self.arrays.empty((len(own), self.detail.cells), parents.dtype)
 
         def work(part: slice) -> None:
-            begins, children = _own(family, part)
+            begins, children = families_of(family, part)
             deal_families(begins, starts, order, parents[part], own[children], values[children])
 
         self.arrays.each(work, np.diff(family) * self.detail.cells)
@@ -151,7 +151,7 @@ class Rounding:
         family, values = self.families[depth], self.arrays.empty((len(self.real[depth]), children.shape[1]), kind)
 
         def work(part: slice) -> None:
-            begins, own = _own(family, part)
+            begins, own = families_of(family, part)
             np.add.reduceat(children[own], begins[:-1], dtype=kind, out=values[part])
 
         self.arrays.each(work, np.diff(family) * children.shape[1])
@@ -186,7 +186,7 @@ class Rounding:
         tables[depth][table] = found = self.arrays.empty((len(self.real[depth]), len(group)), above[other].dtype)
 
         def work(part: slice) -> None:
-            begins, own = _own(family, part)
+            begins, own = families_of(family, part)
             columns = self.detail.summed(above[other][part], table, within=other).astype(np.int64)
             round_families(place, weight, begins, columns, group, sums(own), real(own), SWEEPS, found[own])
 
@@ -226,12 +226,6 @@ class Rounding:
 
         self.arrays.each(work, np.full(areas, len(order)))
         return found
-
-
-def _own(family: IntArray, part: slice) -> tuple[IntArray, slice]:
-    """Where the children of some areas begin, counted from the first, and the children."""
-    begins = family[part.start : part.stop + 1]
-    return begins - begins[0], slice(int(begins[0]), int(begins[-1]))
 
 
 def _counted(lattice: Lattice, deviations: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal, add_finer, keep_components, to_tables
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.arrays import FloatArray, IntArray, families_of
 from tallytree.support.large_arrays import LargeArrays
 
 
@@ -149,8 +149,8 @@ def _with_children(
     part: slice,
 ) -> None:
     """Write z of some areas, from their own measurements and their children's z; the arguments are as in `upward`."""
-    children = slice(int(family[part.start]), int(family[part.stop]))
-    sums = np.add.reduceat(below.components(children), family[part.start : part.stop] - family[part.start])
+    begins, children = families_of(family, part)
+    sums = np.add.reduceat(below.components(children), begins[:-1])
     found = _own_sums(lattice, measured, part)
     found[:, cells] += pooled[part][:, below.lattice.of] * sums
     found /= np.where(precision[part] > 0, precision[part], 1.0)[:, lattice.of]
@@ -167,21 +167,23 @@ def pooled_precision(below: Level, family: IntArray) -> FloatArray:
     return np.where(known.all(axis=0), 1.0 / np.add.reduceat(inverse, family[:-1]), 0.0)
 
 
-def downward(below: Level, parents: FloatArray, family: IntArray, own: Lattice, totals: IntArray | None) -> FloatArray:
+def downward(
+    below: Level, parents: FloatArray, family: IntArray, children: slice, own: Lattice, totals: IntArray | None
+) -> FloatArray:
     """X of the children of some areas, as components.
 
     Args:
         below: the children's level.
         parents: (areas, P) the areas' x, as components.
-        family: int64 (areas + 1,), where the children of each begin in their level.
+        family: int64 (areas + 1,), where the children of each begin, counted from the first.
+        children: these, in their level.
         own: the areas' marginals.
         totals: the exact totals of these children; None where they are not known.
 
     Returns:
         float64 (children, P of their level).
     """
-    children = slice(int(family[0]), int(family[-1]))
-    begins, counts = family[:-1] - family[0], np.diff(family)
+    begins, counts = family[:-1], np.diff(family)
     _, cells = own.embedded(below.lattice)
     found = below.components(children).copy()
     gap = parents[:, cells] - np.add.reduceat(found, begins)
@@ -223,7 +225,7 @@ def linear_estimate(
         x[:, 0] = totals[0] / detail.cells
     for depth, family in enumerate(families[:level]):
         exact = totals[depth + 1] if depth + 1 < len(totals) else None
-        x = downward(levels[depth + 1], x, family, levels[depth].lattice, exact)
+        x = downward(levels[depth + 1], x, family, slice(0, int(family[-1])), levels[depth].lattice, exact)
     return tables(levels[level].lattice, x)[:, levels[level].lattice.places[marginal]]
 
 

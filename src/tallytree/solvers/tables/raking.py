@@ -31,7 +31,7 @@ from itertools import pairwise
 import numpy as np
 
 from tallytree.solvers.tables.marginals import Lattice, Rows
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of
 from tallytree.support.kernels import kernel
 from tallytree.support.large_arrays import LargeArrays
 
@@ -332,15 +332,12 @@ def _each(tree: _Tree, depth: int, work: Callable[[slice], None]) -> None:
 
 
 def _gather(tree: _Tree, depth: int, part: slice) -> None:
-    family = tree.families[depth]
-    children = slice(int(family[part.start]), int(family[part.stop]))
-    gather(family[part.start : part.stop + 1], tree.detail[depth + 1][children], tree.sums[depth][part])
+    begins, children = families_of(tree.families[depth], part)
+    gather(begins, tree.detail[depth + 1][children], tree.sums[depth][part])
 
 
 def _hand_down(tree: _Tree, depth: int, part: slice) -> None:
-    family = tree.families[depth]
-    children = slice(int(family[part.start]), int(family[part.stop]))
-    begins = family[part.start : part.stop + 1]
+    begins, children = families_of(tree.families[depth], part)
     x, below = tree.detail[depth][part], tree.detail[depth + 1][children]
     gather(begins, below, tree.sums[depth][part])
     hand_down(tree.shared[depth], begins, x, tree.sums[depth][part], below)
