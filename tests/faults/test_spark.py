@@ -20,7 +20,7 @@ from helpers.inside import ContributionBound, CountRecords
 from helpers.inside import spark_engine as engine_module
 from helpers.spark import bytes_of, files_with_rows, saved
 from tallytree.engines import Spark
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 pytestmark = pytest.mark.needs("pyspark", "sqlglot")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 SECRET = "s3cr3t"  # noqa: S105
 NUMBER = 77_712_345

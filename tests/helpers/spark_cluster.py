@@ -26,7 +26,7 @@ from helpers.inside import (
 from helpers.spark import JAVA, bytes_of, started
 from tallytree.engines import Spark
 from tallytree.private.tabulate import spark_session
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 SECRET = "s3cr3t-of-a-record"  # noqa: S105
 KEY = bytes(range(100, 132))

@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers.inside import CountGroups, CountRecords, GroupRows, LeafCounts, LeafGroups
 from tallytree.engines import Engine
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 
 def count_records(engine: Engine, table: Any, keys: Sequence[LeafKey], **options: Any) -> LeafCounts:

@@ -19,7 +19,7 @@ from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.registry import kind_of
 from tallytree.kinds.terms import options_of
-from tallytree.product import LeafKey, Product, check_columns, leaf_keys
+from tallytree.product import Product, check_columns
 from tallytree.run.arguments import CountsArguments, FlowsArguments
 from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counts_in_bands import check_memory
@@ -38,6 +38,7 @@ from tallytree.run.prior import prior_name
 from tallytree.run.read_prior import prior_of_counts
 from tallytree.sources.addresses import published_private_name
 from tallytree.support.validate import choice, safe_text
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))

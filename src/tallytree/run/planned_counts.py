@@ -16,7 +16,7 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Measures
 from tallytree.private import CountRecords, CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
-from tallytree.product import LeafKey, Product, leaf_keys
+from tallytree.product import Product
 from tallytree.release.counted_unit import ONCE_IN_A_LEAF
 from tallytree.release.released_tables import count_tables
 from tallytree.release.remainders import NOTE
@@ -35,6 +35,7 @@ from tallytree.run.people import (
 )
 from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace, not_taken
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 _UNUSED_TOTAL = (
     "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "

@@ -15,7 +15,6 @@ from tallytree.hierarchy import nodes_per_level
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Measurement
 from tallytree.private import CountRecords, Measurer, NoiseSource, TrueTables
-from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.detail import detail_facts, detail_table
 from tallytree.release.level_files import MeasurementFiles, table_files
@@ -37,6 +36,7 @@ from tallytree.run.workspace import Workspace, not_taken
 from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support.machine import described_bytes, memory_bytes
 from tallytree.tables import FittedTables, LeastSquares, PublicTotals, TableLayout, TablesMechanism
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 logger = logging.getLogger(__name__)
 

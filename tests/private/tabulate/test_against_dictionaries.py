@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 AWKWARD = [
     "7",

@@ -12,7 +12,7 @@ import tallytree as tt
 from helpers.banded import counted
 from helpers.inside import CountRecords, CountsInFiles, ForcedCut, LeafCounts, TrueCounts, chosen_cut
 from tallytree.engines import Local
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 
 def found_in(tree, records):

@@ -20,7 +20,7 @@ from helpers.inside import Period
 from tallytree.private.engines import CountGroups, CountRecords, InPeriod, Local
 from tallytree.private.tabulate.columns import _weeks, _whole_months
 from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 DAYS = [date(2026, 2, 27) + timedelta(i) for i in range(40)] + [date(2024, 2, 29), date(2025, 3, 4), date(1, 1, 1)]
 READ = [

@@ -21,7 +21,7 @@ from helpers.inside import ContributionBound, SizesArguments, plan_group_sizes, 
 from helpers.tabulating import group_sizes
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 KEY = bytes(range(32))
 LEAVES = ["x", "y"]

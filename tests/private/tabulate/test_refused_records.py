@@ -19,7 +19,7 @@ from helpers.refused_records import LEAF, NUMBER, SECRET, TOWN, digits, members,
 from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree.engines import Engine, Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 
 class TestNumbers:

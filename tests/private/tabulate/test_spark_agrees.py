@@ -17,7 +17,7 @@ from tallytree.private.engines import CountGroups, CountHouseholds, CountRecords
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import LeafHouseholds
 from tallytree.private.tabulate.records import Wanted, check_records
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")]
 

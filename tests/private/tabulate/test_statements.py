@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import CountGroups, CountRecords, GroupRows, Local
 from tallytree.private.tabulate import duckdb_session, statements
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 pytestmark = pytest.mark.slow
 relaxed = settings(max_examples=35, suppress_health_check=[HealthCheck.too_slow])

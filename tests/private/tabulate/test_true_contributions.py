@@ -19,7 +19,7 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import TrueContributions, digest_with
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 KEY = bytes(range(32))
 places = Hierarchy.from_table(pa.table({"leaf": ["x", "y", "z"]}), ["leaf"])
