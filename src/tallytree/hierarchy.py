@@ -73,6 +73,9 @@ class Tree(Levels, Protocol):
     def enumerated(self) -> bool:
         """Whether a published table lists every node, zeros included (otherwise the non-zero ones)."""
 
+    def possible(self, depth: int) -> int:
+        """How many nodes of a level records can be in; the others are no children, and are 0."""
+
     def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
         """The children of `nodes`, family after family, at `depth` + 1; and the offsets where families begin."""
 
@@ -258,6 +261,10 @@ class Hierarchy:
         first = [", ".join(str(label)[:40] for label in labels[:3].to_pylist()) for labels in self.labels]
         rows = zip(self.levels, (self.size(depth) for depth in range(len(self.levels))), first, strict=True)
         return html_table("Hierarchy", ("level", "nodes", "first labels"), rows)
+
+    def possible(self, depth: int) -> int:
+        """How many nodes of a level records can be in: all."""
+        return self.size(depth)
 
     @property
     def enumerated(self) -> bool:

@@ -13,7 +13,7 @@ from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, des
 from tallytree.support.arrays import IntArray, concatenate_ranges
 from tallytree.support.markup import html_table
 from tallytree.support.validate import safe_text, text
-from tallytree.trees.impossible import read_impossible
+from tallytree.trees.impossible import ImpossibleNodes, read_impossible
 
 MAX_PRODUCT_CELLS = 2**62
 """Node numbers are 64-bit; a bit is kept free so that arithmetic on them cannot wrap."""
@@ -37,17 +37,17 @@ class Product:
             `columns` an attribute has the level names of its hierarchy. Where one of these is also a column of another
             attribute, or `"all"`, the name of the root, all columns of that attribute are named
             `"<attribute>_<level>"`. Capitals do not count.
-        impossible: combinations that no record can have, such as ages under 15 with an employment: a public table, or
-            a list of tables, whose columns are levels of two or more attributes, not of the first one. Their cells are
-            published as 0, and get no noise. A record in one is treated as one outside the hierarchies
-            (`on_unknown`). A label stands for all nodes that have it; name the levels above it too where these are
-            several. For tables only, so without an `order`. Name only what is impossible by definition. What no
-            record happens to have is private.
+        impossible: combinations that no record can have, such as ages under 15 with an employment, or trips from a zone
+            to itself: a public table, or a list of tables, whose columns are levels of two or more attributes; without
+            an `order` not of the first one. Their cells are published as 0, and get no noise. A record in one is
+            treated as one outside the hierarchies (`on_unknown`). A label stands for all nodes that have it; name the
+            levels above it too where these are several. Name only what is impossible by definition, by a source that
+            does not depend on the records. What no record happens to have is private.
 
     Raises:
         ValueError: an order that names an attribute too often, too rarely or that does not exist; column names that
             repeat; more cells than 64-bit numbers can address; impossible combinations that the hierarchies do not
-            have, or beside an order.
+            have, or that leave nothing.
         TypeError: something that is not a `Hierarchy`, or no table.
 
     Example:
@@ -98,19 +98,20 @@ class Product:
         self.levels = (ROOT, *names)  # of the root alone without an order
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
-        if self.ordered and impossible is not None:
-            raise ValueError("impossible: it goes with tables; leave it out, or leave the order out")
-        self.impossible = read_impossible(impossible, self.attributes)
+        self.impossible = read_impossible(impossible, self.attributes, areas=self.ordered)
+        self._never: ImpossibleNodes | None = None
+        if self.ordered and self.impossible:
+            self._never = ImpossibleNodes.of(self.impossible, self.attributes, refined.tolist())
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes; without an order, those of each attribute."""
+        impossible = [f"impossible: {sum(each.table.num_rows for each in self.impossible)}"] if self.impossible else []
         if self.ordered:
-            return f"Product({describe_levels(self)})"
+            return f"Product({'; '.join([describe_levels(self), *impossible])})"
         sides = [
             f"{side.name}: {', '.join(f'{column} {side.size(i)}' for i, column in enumerate(side.columns, 1))}"
             for side in self.attributes
         ]
-        impossible = [f"impossible: {sum(each.table.num_rows for each in self.impossible)}"] if self.impossible else []
         return f"Product({'; '.join([*sides, *impossible])})"
 
     def _repr_html_(self) -> str:
@@ -163,8 +164,16 @@ class Product:
             size *= attribute.size(int(refined))
         return size
 
+    def possible(self, depth: int) -> int:
+        """How many nodes of a level records can be in."""
+        return self.size(depth) - (0 if self._never is None else self._never.size(depth))
+
     def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
-        """The children of `nodes`, family after family, and the offsets where families begin."""
+        """The children of `nodes`, family after family, and the offsets where families begin.
+
+        Nodes that are impossible are no children. Which these are is public, and what has an order is worked on from
+        the root down, so nothing is measured of them, and they are 0.
+        """
         stride, radix, refined = self._step(depth)
         attribute = self.attributes[self._refined_attribute[depth]]
         rest, below = np.divmod(nodes, stride)
@@ -173,14 +182,19 @@ class Product:
         counts = first_child[part + 1] - first_child[part]
         parts, offsets = concatenate_ranges(first_child[part], counts)
         radix_below = attribute.size(refined + 1)
-        return (np.repeat(above * radix_below, counts) + parts) * stride + np.repeat(below, counts), offsets
+        children = (np.repeat(above * radix_below, counts) + parts) * stride + np.repeat(below, counts)
+        if self._never is None:
+            return children, offsets
+        possible = self._never.are_possible(depth + 1, children)
+        return children[possible], np.append(0, np.cumsum(possible))[offsets]
 
     def child_counts(self, depth: int, nodes: IntArray) -> IntArray:
         """How many children each of `nodes` has."""
         stride, radix, refined = self._step(depth)
         first_child = self.attributes[self._refined_attribute[depth]].first_child(refined)
         part = (nodes // stride) % radix
-        return first_child[part + 1] - first_child[part]
+        counts = first_child[part + 1] - first_child[part]
+        return counts if self._never is None else counts - self._never.among_children(depth, nodes)
 
     def parents(self, depth: int, nodes: IntArray) -> IntArray:
         """The parent of each of `nodes`."""
