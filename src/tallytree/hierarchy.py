@@ -216,7 +216,7 @@ class Hierarchy:
         for argument, name in asked.items():
             text(name, argument, "the name of a column")
         if len(set(asked.values())) < 3:
-            raise ValueError("child, parent, level: two of them name the same column; name three columns")
+            raise ValueError("child: of child, parent and level two name the same column; name three columns")
         leaves = leaves_of_parents(read_public(table, list(asked.values()), "hierarchy"), *asked.values())
         return cls.from_table(leaves, levels=leaves.column_names)
 

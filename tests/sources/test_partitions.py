@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountGroups, CountRecords
+from helpers.inside import CountGroups, CountRecords, LeafKey
 from tallytree.engines import Local
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.partitions import path_in_messages
 from tallytree.sources.reading import read_public
-from tallytree.trees.leaf_keys import LeafKey
 
 AREAS = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 KEY = LeafKey(AREAS, ("state", "county"))

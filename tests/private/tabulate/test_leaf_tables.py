@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from helpers.inside import LeafKey
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import CountRecords, Local
 from tallytree.private.tabulate.columns import leaf_table, same_path
-from tallytree.trees.leaf_keys import LeafKey
 
 
 def table_of(labels, *types):
