@@ -152,6 +152,13 @@ def test_a_saved_tree_has_the_ends(tmp_path):
     assert loaded.total(areas)["count"].to_pylist() == [54]
 
 
+def test_where_branches_end_is_part_of_the_plan():
+    written = tt.Hierarchy.from_table(states().leaf_table(), ["state", "county"])
+    records = RECORDS.filter(pa.compute.is_valid(RECORDS["county"]))
+    plans = {tt.release_counts(records, tree, **EXACT).statement["release"]["plan"] for tree in (states(), written)}
+    assert len(plans) == 2
+
+
 def test_every_kind_of_release_has_them():
     sexes = tt.Hierarchy.from_values("sex", ["f", "m"])
     records = RECORDS.append_column("sex", pa.array(["f"] * len(ROWS)))

@@ -115,7 +115,7 @@ def find_defects(
     for k, (name, of_column, may_be_null) in enumerate(columns):
         found += _of_codes(db, k, name, of_column, may_be_null=may_be_null)
     for leaf, present, path in zip(leaves, records.keys, paths, strict=True):
-        found += _of_paths(db, path, present, leaf)
+        found += _of_paths(db, path, present, leaf, [columns[k][2] for k in path])
     for i, each in enumerate(impossible):
         db.register(f"impossible{i}", each.leaves)
         same = " AND ".join(f"impossible{i}.leaf{side} = placed.leaf{side}" for side in each.sides)
@@ -185,12 +185,17 @@ def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray, *, may_be
         yield _defect(name, what, rows, values)
 
 
-def _of_paths(db: Session, path: range, names: Sequence[str], leaf: str) -> Iterator[Defect]:
-    """Paths outside the hierarchy of which every label is one of its level."""
+def _of_paths(
+    db: Session, path: range, names: Sequence[str], leaf: str, may_be_null: Sequence[bool]
+) -> Iterator[Defect]:
+    """Paths outside the hierarchy of which every label is one of its level, or null where another path has null."""
     if len(path) < 2:
         return
     labels = [f"CAST(k{k} AS VARCHAR)" for k in path]
-    known = [f"{label} IN (SELECT label FROM known{k})" for label, k in zip(labels, path, strict=True)]
+    known = [
+        f"({label} IN (SELECT label FROM known{k})" + (f" OR {label} IS NULL)" if null else ")")
+        for label, k, null in zip(labels, path, may_be_null, strict=True)
+    ]
     apart = " AND ".join([f"{leaf} IS NULL", *known])
     yield from _counted(db, ", ".join(names), APART, apart, f"concat_ws(' > ', {', '.join(labels)})")
 
