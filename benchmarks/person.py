@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import tallytree as tt
 from tallytree.private.engines import CountRecords
 from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.product import LeafKey
+from tallytree.trees.leaf_keys import LeafKey
 
 LEVELS = ["state", "county", "town"]
 M = 3

@@ -138,7 +138,7 @@ def ours(case: Case, folder: Path, options: argparse.Namespace) -> tuple[float, 
     import tallytree as tt
     from tallytree.private.engines import CountGroups, CountRecords
     from tallytree.private.tabulate.contribution_bound import ContributionBound
-    from tallytree.product import LeafKey
+    from tallytree.trees.leaf_keys import LeafKey
 
     leaves = pq.read_table(folder / f"{case.leaves}.parquet")
     hierarchy = tt.Hierarchy.from_table(leaves, levels=leaves.column_names)
@@ -200,7 +200,7 @@ def large(total: int, folder: Path, options: argparse.Namespace) -> None:
     """Tabulate so many (leaf, size, groups) rows with the memory limit, and say what that took."""
     import tallytree as tt
     from tallytree.private.engines import GroupRows
-    from tallytree.product import LeafKey
+    from tallytree.trees.leaf_keys import LeafKey
 
     file = folder / "large.parquet"
     leaves = write_large(file, total)

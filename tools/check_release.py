@@ -250,6 +250,9 @@ class Tree:
         tree, self.sides = manifest["tree"], []
         for side in tree.get("attributes") or [{"columns": tree["levels"], **tree}]:
             leaves = read(folder / side["file"])
+            for above, name in pairwise(leaves.column_names):  # null below the end of a branch: its last label
+                filled = pc.coalesce(leaves[name].cast(pa.large_string()), leaves[above].cast(pa.large_string()))
+                leaves = leaves.set_column(leaves.column_names.index(name), name, filled)
             twice = len(pc.unique(joined(leaves, leaves.column_names))) < leaves.num_rows
             if leaves.column_names != side["levels"] or any(each.null_count for each in leaves.columns) or twice:
                 raise ValueError(f"{side['file']} has other columns, a null, or a leaf twice")
@@ -583,7 +586,8 @@ def check_invariants(manifest: dict[str, Any], findings: Findings) -> None:
     public["the number of groups in every leaf (that a group exists, and where)"] = sizes and groups == "groups"
     public["the total number of groups with "] = sizes and groups == "total"
     public[f"no group has fewer than {least} members ("] = sizes and least > (0 if groups == "groups" else 1)
-    public["0 in every area, since no record can have it: "] = bool(manifest.get("tree", {}).get("impossible"))
+    where = "" if manifest.get("tree", {}).get("order") else " in every area"
+    public[f"0{where}, since no record can have it: "] = bool(manifest.get("tree", {}).get("impossible"))
     for begins, right in public.items():
         found = any(sentence.startswith(begins) for sentence in stated)
         unknown = (begins == TOTAL and "code" in by) or (begins[0] == "0" and "tree" not in manifest)

@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tallytree.sources.column_types import is_integer_column, text_column
+from tallytree.sources.column_types import is_integer_column, text_column, text_or_null
+from tallytree.sources.parent_lists import leaves_of_parents
 from tallytree.sources.reading import read_public, refuse_repeated
-from tallytree.support.arrays import IntArray, concatenate_ranges, numbered
+from tallytree.support.arrays import BoolArray, IntArray, concatenate_ranges, numbered
 from tallytree.support.markup import html_table
 from tallytree.support.validate import safe_text, text
 
@@ -25,6 +27,9 @@ ROOT = "all"
 
 TOTAL = "total"
 """The name by which people ask for what a root, or a table without levels, has, and are shown it."""
+
+UNKNOWN = "unknown"
+"""The label of the leaf, and of the nodes above it, for records of which only the parent is known."""
 
 MAX_LEVELS = 100
 """Levels of a hierarchy. Each is a table of its own in a release."""
@@ -36,11 +41,6 @@ RESERVED = ("count", "size", "groups", "value", "values", "std_dev", "ci_lower",
             "tail_std_dev", "tail_ci_lower", "tail_ci_upper", "typical_error", "unbiased", "listed_from",
             "probability_zero", QUALITY)  # fmt: skip
 """Columns of the published tables, which a level may therefore not be named."""
-
-_SHORT_BRANCH = (
-    "drop or fill those rows; a branch that ends above this level repeats its last label down to the last level, such "
-    "as state Berlin, county Berlin"
-)
 
 
 class Levels(Protocol):
@@ -73,6 +73,9 @@ class Tree(Levels, Protocol):
     def enumerated(self) -> bool:
         """Whether a published table lists every node, zeros included (otherwise the non-zero ones)."""
 
+    def possible(self, depth: int) -> int:
+        """How many nodes of a level records can be in; the others are no children, and are 0."""
+
     def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
         """The children of `nodes`, family after family, at `depth` + 1; and the offsets where families begin."""
 
@@ -100,6 +103,11 @@ class Hierarchy:
         parent: per level, int64 (n,), the parent's number in the level above (empty for the root).
         first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1]−1.
         integer_columns: those supplied levels that the table of leaves has as integers; their labels are decimal text.
+        reach: int64 (leaves,), how many of the supplied levels the branch of each leaf has; None where all have all. A
+            branch that ends above the last level repeats its last label, one node a level, down to a leaf
+            (decision 0076).
+        unknown_from: the first supplied level, from 0, from which every parent has a last child "unknown", in which
+            records count whose own label is not known; None without. See `tallytree.trees.unknown_leaves`.
     """
 
     levels: tuple[str, ...]
@@ -108,6 +116,8 @@ class Hierarchy:
     parent: tuple[IntArray, ...]
     first_child: tuple[IntArray, ...]
     integer_columns: tuple[str, ...] = ()
+    reach: IntArray | None = None
+    unknown_from: int | None = None
 
     @classmethod
     def from_table(cls, table: Any, levels: Sequence[str], *, finer: bool = False) -> Hierarchy:
@@ -115,15 +125,17 @@ class Hierarchy:
 
         Args:
             table: a path or glob (Parquet, CSV), a pandas, polars or pyarrow table, or a DuckDB relation; with the
-                columns named in `levels`, holding text or integers, and one row for each leaf.
+                columns named in `levels`, holding text or integers, and one row for each leaf. Where a branch ends
+                above the last level, the levels below are null (or empty cells): a city state without counties.
             levels: the columns, top level first. Where the first has more than one value, a root `"all"` is added.
             finer: the table is one of smaller areas, so that rows with the same path are one leaf: a table of counties
                 is one of states too, by the levels down to the state. To be asked for, since a table of records in the
                 place of the public one would otherwise pass for it.
 
         Raises:
-            ValueError: no rows, a missing column, a null key, a leaf listed twice and not `finer`, a level named twice
-                or like a column of the published tables.
+            ValueError: no rows, a missing column, a null at the top level or above a label, or beside other nodes below
+                the same parent; a leaf listed twice and not `finer`, a level named twice or like a column of the
+                published tables.
             TypeError: a key column holds neither text nor integers, or `table` is not a table.
 
         Example:
@@ -136,15 +148,15 @@ class Hierarchy:
         rows = read_public(table, names, "hierarchy")
         if rows.num_rows == 0:
             raise ValueError("hierarchy: the table of leaves is empty; give one row per leaf")
-        texts = [text_column(rows, names[0], "hierarchy")]
-        texts += [text_column(rows, name, "hierarchy", _SHORT_BRANCH) for name in names[1:]]
+        texts, reach_of_row = _filled_branches(rows, names)
         labels: list[pa.Array] = []
         parents: list[IntArray] = []
         node_of_row = np.zeros(rows.num_rows, dtype=np.int64)
-        for column in texts:
+        for place, column in enumerate(texts):
             labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
             labels.append(labels_here)
             parents.append(parent_here)
+            _refuse_ends_beside_nodes(reach_of_row <= place, node_of_row, parent_here, names[place])
         if not finer and len(parents[-1]) < rows.num_rows:
             _, first, times = np.unique(node_of_row, return_index=True, return_counts=True)
             refuse_repeated(
@@ -170,7 +182,43 @@ class Hierarchy:
         )
         shown = (ROOT, *names) if root_added else names
         integers = tuple(name for name in names if is_integer_column(rows, name))
-        return cls(shown, names, tuple(labels), tuple(parents), first_child, integers)
+        reach = np.empty(sizes[-1], dtype=np.int64)
+        reach[node_of_row] = reach_of_row
+        short = None if (reach == len(names)).all() else reach
+        return cls(shown, names, tuple(labels), tuple(parents), first_child, integers, short)
+
+    @classmethod
+    def from_parents(cls, table: Any, *, child: str, parent: str, level: str) -> Hierarchy:
+        """Build the tree from a public list of areas and their parents: one row for each area.
+
+        Levels are ordered by the parents: the areas without one are the top level. An area without children above the
+        last level is a branch that ends there. Siblings keep the order of their rows.
+
+        Args:
+            table: as for `from_table`.
+            child: the column with the area's code, which is its label. No other area has it, at any level.
+            parent: the column with the code of the area above; null at the top level.
+            level: the column with the name of the area's level, such as `county`.
+
+        Raises:
+            ValueError: an area listed twice, or with two parents; a parent that is not listed; areas in a circle; an
+                area whose parent is not one level above; levels whose order the parents do not tell; null codes.
+            TypeError: a column holds neither text nor integers, or `table` is not a table.
+
+        Example:
+            >>> import pyarrow as pa, tallytree as tt
+            >>> codes, above = ["BE", "BY", "M", "N"], [None, None, "BY", "BY"]
+            >>> areas = pa.table({"code": codes, "in": above, "kind": ["state", "state", "county", "county"]})
+            >>> tt.Hierarchy.from_parents(areas, child="code", parent="in", level="kind")
+            Hierarchy(all: 1, state: 2, county: 3)
+        """
+        asked = {"child": child, "parent": parent, "level": level}
+        for argument, name in asked.items():
+            text(name, argument, "the name of a column")
+        if len(set(asked.values())) < 3:
+            raise ValueError("child: of child, parent and level two name the same column; name three columns")
+        leaves = leaves_of_parents(read_public(table, list(asked.values()), "hierarchy"), *asked.values())
+        return cls.from_table(leaves, levels=leaves.column_names)
 
     @classmethod
     def from_values(cls, level: str, values: Sequence[str | int]) -> Hierarchy:
@@ -213,6 +261,10 @@ class Hierarchy:
         first = [", ".join(str(label)[:40] for label in labels[:3].to_pylist()) for labels in self.labels]
         rows = zip(self.levels, (self.size(depth) for depth in range(len(self.levels))), first, strict=True)
         return html_table("Hierarchy", ("level", "nodes", "first labels"), rows)
+
+    def possible(self, depth: int) -> int:
+        """How many nodes of a level records can be in: all."""
+        return self.size(depth)
 
     @property
     def enumerated(self) -> bool:
@@ -278,6 +330,31 @@ class Hierarchy:
         encoded = [labels.dictionary_encode() for labels in self.labels]
         return tuple((each.dictionary, each.indices.to_numpy()) for each in encoded)
 
+    def reach_at(self, depth: int) -> IntArray | None:
+        """How many supplied levels the branch of each node has, down to a level; None where all have all of these."""
+        if self.reach is None:
+            return None
+        first = np.arange(self.size(depth), dtype=np.int64)
+        for above in range(depth, len(self.levels) - 1):
+            first = self.first_child[above][first]
+        columns = len(self.path_columns(depth))
+        reach = np.minimum(self.reach[first], columns)
+        return None if (reach == columns).all() else reach
+
+    def own_labels(self, depth: int) -> pa.Array:
+        """The labels of a level, without those that a branch repeats below its end, or that were added as unknown."""
+        reach, labels = self.reach_at(depth), self.labels[depth]
+        column = len(self.path_columns(depth)) - 1
+        if reach is not None:
+            labels = labels.filter(pa.array(reach > column))
+        if self.unknown_from is not None and column >= self.unknown_from:
+            labels = labels.filter(pc.not_equal(labels, UNKNOWN))
+        return labels
+
+    def ended_paths(self, depth: int) -> pa.Table:
+        """The paths of all nodes of a level as `from_table` takes them: null below the end of a branch."""
+        return ended(self.path_table(depth, np.arange(self.size(depth), dtype=np.int64)), self.reach_at(depth))
+
     def leaf_table(self) -> pa.Table:
         """The paths of all leaves in the hierarchy's order: row i is leaf i."""
         depth = len(self.levels) - 1
@@ -296,6 +373,16 @@ def decoded(table: pa.Table) -> pa.Table:
             texts = table.column(place).cast(pa.large_string())
             table = table.set_column(place, field.with_type(pa.large_string()), texts)
     return table
+
+
+def ended(paths: pa.Table, reach: IntArray | None) -> pa.Table:
+    """Paths with nulls in the columns that the branch of a row does not reach."""
+    if reach is None:
+        return paths
+    for place, name in enumerate(paths.column_names):
+        column = decoded(paths.select([name])).column(0)
+        paths = paths.set_column(place, name, pc.if_else(pa.array(reach > place), column, pa.scalar(None, column.type)))
+    return paths
 
 
 def nodes_per_level(tree: Levels) -> dict[str, int]:
@@ -342,6 +429,53 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
         if name.casefold() in RESERVED:
             raise ValueError(f"{argument}: {name!r} is a column of the published tables; rename the level")
     return tuple(names)
+
+
+_ENDS = (
+    "leave the levels below the end of a branch null, in the one row that it has (state Berlin, county null), or give "
+    "a list of areas and their parents to Hierarchy.from_parents; other rows need a label, so drop or fill those"
+)
+
+
+def _filled_branches(rows: pa.Table, names: Sequence[str]) -> tuple[list[pa.Array], IntArray]:
+    """The columns as text, with the last label of a branch repeated below its end; and how many each row has.
+
+    Raises:
+        ValueError: a null at the top level, or above a label.
+    """
+    texts = [text_column(rows, names[0], "hierarchy")]
+    reach = np.full(rows.num_rows, len(names), dtype=np.int64)
+    for place, name in enumerate(names[1:], 1):
+        column = text_or_null(rows, name, "hierarchy").combine_chunks()
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        wrong = there & (reach < place)
+        if wrong.any():
+            raise ValueError(
+                f"hierarchy: row {int(np.argmax(wrong)) + 1} has a label at {name!r}, but null (or an empty cell) at "
+                f"{names[place - 1]!r} above it; {_ENDS}"
+            )
+        reach = np.where(there, reach, np.minimum(reach, place))
+        texts.append(pc.coalesce(column, texts[-1]))
+    return texts, reach
+
+
+def _refuse_ends_beside_nodes(ends: BoolArray, node_of_row: IntArray, parents: IntArray, level: str) -> None:
+    """Refuse branches that end, by one row, and go on by another one.
+
+    Raises:
+        ValueError: there are such.
+    """
+    if not ends.any():
+        return
+    families = np.bincount(parents)[parents[node_of_row]]
+    named = np.zeros(len(parents), dtype=np.bool_)
+    named[node_of_row[~ends]] = True
+    wrong = ends & ((families > 1) | named[node_of_row])
+    if wrong.any():
+        raise ValueError(
+            f"hierarchy: row {int(np.argmax(wrong)) + 1} has null keys (or empty cells) at {level!r}, but other rows "
+            f"have areas of that level below the same parent; {_ENDS}"
+        )
 
 
 def _number_level(text: pa.Array, parent_of_row: IntArray) -> tuple[pa.Array, IntArray, IntArray]:

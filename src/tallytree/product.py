@@ -13,8 +13,7 @@ from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, des
 from tallytree.support.arrays import IntArray, concatenate_ranges
 from tallytree.support.markup import html_table
 from tallytree.support.validate import safe_text, text
-from tallytree.trees.impossible import read_impossible
-from tallytree.trees.leaf_codes import codes_by_side, other_leaf, others_by_level, require_unique_codes
+from tallytree.trees.impossible import ImpossibleNodes, read_impossible
 
 MAX_PRODUCT_CELLS = 2**62
 """Node numbers are 64-bit; a bit is kept free so that arithmetic on them cannot wrap."""
@@ -38,17 +37,17 @@ class Product:
             `columns` an attribute has the level names of its hierarchy. Where one of these is also a column of another
             attribute, or `"all"`, the name of the root, all columns of that attribute are named
             `"<attribute>_<level>"`. Capitals do not count.
-        impossible: combinations that no record can have, such as ages under 15 with an employment: a public table, or
-            a list of tables, whose columns are levels of two or more attributes, not of the first one. Their cells are
-            published as 0, and get no noise. A record in one is treated as one outside the hierarchies
-            (`on_unknown`). A label stands for all nodes that have it; name the levels above it too where these are
-            several. For tables only, so without an `order`. Name only what is impossible by definition. What no
-            record happens to have is private.
+        impossible: combinations that no record can have, such as ages under 15 with an employment, or trips from a zone
+            to itself: a public table, or a list of tables, whose columns are levels of two or more attributes; without
+            an `order` not of the first one. Their cells are published as 0, and get no noise. A record in one is
+            treated as one outside the hierarchies (`on_unknown`). A label stands for all nodes that have it; name the
+            levels above it too where these are several. Name only what is impossible by definition, by a source that
+            does not depend on the records. What no record happens to have is private.
 
     Raises:
         ValueError: an order that names an attribute too often, too rarely or that does not exist; column names that
             repeat; more cells than 64-bit numbers can address; impossible combinations that the hierarchies do not
-            have, or beside an order.
+            have, or that leave nothing.
         TypeError: something that is not a `Hierarchy`, or no table.
 
     Example:
@@ -99,19 +98,20 @@ class Product:
         self.levels = (ROOT, *names)  # of the root alone without an order
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
-        if self.ordered and impossible is not None:
-            raise ValueError("impossible: it goes with tables; leave it out, or leave the order out")
-        self.impossible = read_impossible(impossible, self.attributes)
+        self.impossible = read_impossible(impossible, self.attributes, areas=self.ordered)
+        self._never: ImpossibleNodes | None = None
+        if self.ordered and self.impossible:
+            self._never = ImpossibleNodes.of(self.impossible, self.attributes, refined.tolist())
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes; without an order, those of each attribute."""
+        impossible = [f"impossible: {sum(each.table.num_rows for each in self.impossible)}"] if self.impossible else []
         if self.ordered:
-            return f"Product({describe_levels(self)})"
+            return f"Product({'; '.join([describe_levels(self), *impossible])})"
         sides = [
             f"{side.name}: {', '.join(f'{column} {side.size(i)}' for i, column in enumerate(side.columns, 1))}"
             for side in self.attributes
         ]
-        impossible = [f"impossible: {sum(each.table.num_rows for each in self.impossible)}"] if self.impossible else []
         return f"Product({'; '.join([*sides, *impossible])})"
 
     def _repr_html_(self) -> str:
@@ -164,8 +164,16 @@ class Product:
             size *= attribute.size(int(refined))
         return size
 
+    def possible(self, depth: int) -> int:
+        """How many nodes of a level records can be in."""
+        return self.size(depth) - (0 if self._never is None else self._never.size(depth))
+
     def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
-        """The children of `nodes`, family after family, and the offsets where families begin."""
+        """The children of `nodes`, family after family, and the offsets where families begin.
+
+        Nodes that are impossible are no children. Which these are is public, and what has an order is worked on from
+        the root down, so nothing is measured of them, and they are 0.
+        """
         stride, radix, refined = self._step(depth)
         attribute = self.attributes[self._refined_attribute[depth]]
         rest, below = np.divmod(nodes, stride)
@@ -174,14 +182,19 @@ class Product:
         counts = first_child[part + 1] - first_child[part]
         parts, offsets = concatenate_ranges(first_child[part], counts)
         radix_below = attribute.size(refined + 1)
-        return (np.repeat(above * radix_below, counts) + parts) * stride + np.repeat(below, counts), offsets
+        children = (np.repeat(above * radix_below, counts) + parts) * stride + np.repeat(below, counts)
+        if self._never is None:
+            return children, offsets
+        possible = self._never.are_possible(depth + 1, children)
+        return children[possible], np.append(0, np.cumsum(possible))[offsets]
 
     def child_counts(self, depth: int, nodes: IntArray) -> IntArray:
         """How many children each of `nodes` has."""
         stride, radix, refined = self._step(depth)
         first_child = self.attributes[self._refined_attribute[depth]].first_child(refined)
         part = (nodes // stride) % radix
-        return first_child[part + 1] - first_child[part]
+        counts = first_child[part + 1] - first_child[part]
+        return counts if self._never is None else counts - self._never.among_children(depth, nodes)
 
     def parents(self, depth: int, nodes: IntArray) -> IntArray:
         """The parent of each of `nodes`."""
@@ -408,93 +421,3 @@ def _check_order(order: Sequence[str], attributes: tuple[Attribute, ...]) -> Non
             raise ValueError(
                 f"order: {attribute.name!r} is refined {steps} times but has {wanted} columns; name it {wanted} times"
             )
-
-
-@dataclass(frozen=True)
-class LeafKey:
-    """The columns in which records say which leaf of a hierarchy they belong to.
-
-    Attributes:
-        hierarchy: the public tree.
-        columns: the records' columns, one per supplied level of the hierarchy, top level first. Where the top level has
-            a single value (and is not the only one) it may be left out here, or be missing in the records.
-        code: the one column of records that have the leaf's own label in place of its path; None where they have the
-            path.
-        other: the label of the leaf in which records outside the hierarchy count, also those with null codes; None
-            where they do not count.
-
-    Raises:
-        ValueError: another number of columns; with a code, two leaves that have the same label; no leaf, or several,
-            with the label `other`.
-        TypeError: not a hierarchy, or columns that are not strings.
-    """
-
-    hierarchy: Hierarchy
-    columns: tuple[str, ...]
-    code: str | None = None
-    other: str | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.hierarchy, Hierarchy):
-            raise TypeError(f"hierarchy: {type(self.hierarchy).__name__} is not a tallytree.Hierarchy")
-        columns: Any = self.columns
-        if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
-            raise TypeError(f"columns: {safe_text(columns)} must be a list of column names, top level first")
-        object.__setattr__(self, "columns", tuple(columns))
-        levels = len(self.hierarchy.columns)
-        if len(self.columns) not in {levels, levels - (1 if self._top_is_optional else 0)}:
-            raise ValueError(
-                f"columns: it names {len(self.columns)} columns, but the hierarchy has the levels "
-                f"{', '.join(self.hierarchy.columns)}; name one column for each, top level first"
-            )
-        if self.code is not None:
-            require_unique_codes(self.hierarchy)
-        if self.other is not None:
-            other_leaf(self.hierarchy, self.other)
-
-    @property
-    def other_leaf(self) -> int | None:
-        """The number of the leaf in which records outside the hierarchy count; None where they do not count."""
-        return None if self.other is None else other_leaf(self.hierarchy, self.other)
-
-    @property
-    def _top_is_optional(self) -> bool:
-        return not self.hierarchy.root_added and len(self.hierarchy.columns) > 1
-
-    def present(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns to match in a table that has the columns `names`."""
-        if self.code is not None:
-            return (self.code,)
-        complete = len(self.columns) == len(self.hierarchy.columns)
-        return self.columns[1:] if complete and self._top_is_optional and self.columns[0] not in names else self.columns
-
-    def leaf_columns(self, present: Sequence[str]) -> list[pa.ChunkedArray]:
-        """The labels of all leaves (row i is leaf i), one column per column in `present`."""
-        return list(self.hierarchy.leaf_table().columns[-len(present) :])
-
-
-def leaf_keys(tree: Hierarchy | Product, leaf: Any = None, on_unknown: Any = None) -> tuple[LeafKey, ...]:
-    """The records' columns for each hierarchy of a tree.
-
-    Args:
-        tree: the hierarchies.
-        leaf: the column with the leaf's own label, in place of the path's columns; or, of a product, such columns by
-            attribute. A name alone is that of the attribute whose last column has it.
-        on_unknown: a mapping from leaf levels to the label of the leaf for records outside; anything else has no part.
-
-    Raises:
-        ValueError: a level that is none of leaves, or without such a leaf; an unknown attribute, or one that a name
-            does not tell; a column for two attributes; two leaves that have the same label.
-        TypeError: neither a name nor, of a product, a mapping of names.
-    """
-    if isinstance(tree, Hierarchy):
-        if leaf is not None:
-            text(leaf, "leaf", "the column with the codes of leaves")
-        last = tree.columns[-1]
-        return (LeafKey(tree, tree.columns, leaf, others_by_level(on_unknown, [last]).get(last)),)
-    leaves = {side.name: side.columns[-1] for side in tree.attributes}
-    codes, others = codes_by_side(leaf, leaves), others_by_level(on_unknown, [*leaves.values()])
-    return tuple(
-        LeafKey(side.hierarchy, side.columns, codes.get(side.name), others.get(leaves[side.name]))
-        for side in tree.attributes
-    )

@@ -16,11 +16,10 @@ import pyarrow as pa
 import pytest
 
 import tallytree as tt
-from helpers.inside import ContributionBound, CountRecords
+from helpers.inside import ContributionBound, CountRecords, LeafKey
 from helpers.inside import spark_engine as engine_module
 from helpers.spark import bytes_of, files_with_rows, saved
 from tallytree.engines import Spark
-from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.needs("pyspark", "sqlglot")
 

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 import tallytree as tt
-from helpers.inside import CountRecords
+from helpers.inside import CountRecords, LeafKey
 from tallytree.engines import Local
-from tallytree.product import LeafKey
 
 TREE = tt.Hierarchy.from_table(pa.table({"state": ["A", "A", "B"], "county": ["x", "y", "x"]}), ["state", "county"])
 COMMON: dict[str, Any] = {"hierarchy": TREE, "budget": tt.Budget(epsilon=1), "neighboring": "add_remove", "seed": 1}

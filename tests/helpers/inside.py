@@ -96,6 +96,7 @@ from tallytree.support.large_arrays import LargeArrays
 from tallytree.support.spill_folders import KeptFolder, remove_leftovers, spill_folder
 from tallytree.support.stages import audit_progress
 from tallytree.trees.bands import ForcedCut, chosen_cut
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 from tallytree.views import report
 from tallytree.views.boundaries import read_boundaries
 from tallytree.views.charts import drawing
@@ -153,6 +154,7 @@ __all__ = [
     "LargestSize",
     "LeafCounts",
     "LeafGroups",
+    "LeafKey",
     "LevelPlan",
     "Loss",
     "Measurer",
@@ -200,6 +202,7 @@ __all__ = [
     "is_foreign",
     "kernels",
     "laws",
+    "leaf_keys",
     "level_errors",
     "level_sensitivities",
     "lint_records",

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from helpers.inside import LeafKey
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
 
 SECRET = "s3cr3t"  # noqa: S105
 NUMBER = 77_712_345

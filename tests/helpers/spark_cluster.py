@@ -20,13 +20,13 @@ from helpers.inside import (
     CountsArguments,
     ForcedCut,
     KeyedNoise,
+    LeafKey,
     make_release,
     plan_counts,
 )
 from helpers.spark import JAVA, bytes_of, started
 from tallytree.engines import Spark
 from tallytree.private.tabulate import spark_session
-from tallytree.product import LeafKey
 
 SECRET = "s3cr3t-of-a-record"  # noqa: S105
 KEY = bytes(range(100, 132))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from helpers.inside import CountGroups, CountRecords, GroupRows, LeafCounts, LeafGroups
+from helpers.inside import CountGroups, CountRecords, GroupRows, LeafCounts, LeafGroups, LeafKey
 from tallytree.engines import Engine
-from tallytree.product import LeafKey
 
 
 def count_records(engine: Engine, table: Any, keys: Sequence[LeafKey], **options: Any) -> LeafCounts:

@@ -161,4 +161,29 @@ MUTANTS = [
         'all_count = self.on_unknown != "drop" and self.checked_period is None',
         'all_count = self.on_unknown != "drop"',
     ),
+    # --- What the public tree has ---
+    fault(
+        "impossible cells that are measured",
+        "tests/trees/test_impossible_nodes.py::test_children_are_the_nodes_with_a_possible_leaf",
+        "return children[possible], np.append(0, np.cumsum(possible))[offsets]",
+        "return children, offsets",
+    ),
+    fault(
+        "records in impossible cells of flows that count",
+        "tests/trees/test_impossible_nodes.py::test_a_trip_within_a_zone_is_an_error_or_dropped",
+        "return self.tree.impossible if isinstance(self.tree, Product) else ()",
+        "return ()",
+    ),
+    fault(
+        "one noise for trees whose branches end elsewhere",
+        "tests/test_short_branches.py::test_where_branches_end_is_part_of_the_plan",
+        "if hierarchy.reach is not None:  # it decides which records belong to a leaf",
+        "if False:",
+    ),
+    fault(
+        "records of another parent in the unknown leaf",
+        "tests/run/test_unknown_leaves.py::test_every_record_counts_where_the_rule_says",
+        'found.append(f"CASE WHEN {name}.label IS NULL THEN {leaf} END")',
+        "found.append(leaf)",
+    ),
 ]

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from helpers.inside import CountGroups, CountRecords
+from helpers.inside import CountGroups, CountRecords, LeafKey
 from tallytree.engines import Local
-from tallytree.product import LeafKey
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import locate
 from tallytree.sources.partitions import path_in_messages

@@ -209,7 +209,7 @@ def test_columns_of_some_attributes_may_be_named_otherwise(folder):
         ("budget", "  columns: [a]\nbudget", ", line 8, hierarchy.columns: a list must be a mapping; name the private"),
         ("    d: *areas", "    d:", ", line 7, hierarchy.order: 'd' is not an attribute; the attributes are o"),
         ("*areas", "areas.parquet", ", line 6, hierarchy.attributes.d: 'areas.parquet' must be a mapping; give each"),
-        ("*areas", "{path: areas.parquet}", ", line 6, hierarchy.attributes.d.levels: is missing; list its columns"),
+        ("*areas", "{path: areas.parquet}", ", line 6, hierarchy.attributes.d: give levels, the columns of a table"),
         ("*areas", "{path: no.parquet, levels: [a]}", ", line 6, hierarchy.attributes.d.path: "),
         (
             "*areas",

@@ -268,11 +268,9 @@ def test_tables_that_cannot_be_impossible_are_refused(table, message):
         product(pd.DataFrame(table))
 
 
-def test_an_empty_table_an_order_and_impossible_everything_are_refused():
+def test_an_empty_table_and_impossible_everything_are_refused():
     with pytest.raises(ValueError, match="impossible: the table has no rows"):
         product(CHILDREN_WORK[:0])
-    with pytest.raises(ValueError, match="impossible: it goes with tables"):
-        tt.Product({"age": tt.Hierarchy.from_values("age", ["1", "2"])}, order=["age"], impossible=CHILDREN_WORK)
     with pytest.raises(TypeError, match="impossible"):
         product(7)
     everything = pd.DataFrame([(band, work) for band in ("0-14", "15+") for work in WORK], columns=["band", "work"])

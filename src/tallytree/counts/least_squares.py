@@ -182,9 +182,9 @@ class LeastSquares(GoesDown):
             return Begun(_with_errors(tree, _released(tree, known, with_std_dev=True), errors), dense=True)
         if self._may_choose(before):
             if self.sparsity == AUTO:
-                chosen = sparse_fit(before, levels, [tree.size(level.depth) for level in before])
+                chosen = sparse_fit(before, levels, [tree.possible(level.depth) for level in before])
             if self.sparsity in (0, AUTO) and not isinstance(chosen, SparseFit) and not tree.enumerated:
-                chosen = whole_fit(before, levels, tree.size(before[-1].depth), chosen)
+                chosen = whole_fit(before, levels, tree.possible(before[-1].depth), chosen)
             if self.sparsity == AUTO and chosen is not None:
                 facts = {"sparsity": chosen.facts}
         if isinstance(chosen, SparseFit):

@@ -80,7 +80,7 @@ class Remainders(LeastSquares):
     ) -> Begun:
         if not self._may_choose(before):
             return super()._finished(tree, before, levels)
-        found, about = listed(tree, before, levels, [tree.size(level.depth) for level in before], prior)
+        found, about = listed(tree, before, levels, [tree.possible(level.depth) for level in before], prior)
         return Begun(_all_levels(tree, [level.depth for level in before], found), dense=True, facts=about)
 
 

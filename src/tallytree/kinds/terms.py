@@ -213,8 +213,10 @@ class Terms(NoiseTerms):
             'a record outside the hierarchy, or with text in `period_column` that is no date, is an `"error"`, or is '
             'left out (`"drop"`; the total is private then). Or '
             'a mapping such as `{"county": "other"}`: of hierarchies with these leaf levels, unknown and null codes '
-            "count in the leaf that the public table has for them.",
-            hint="error, drop, or a leaf for unknown codes by leaf level: {county: other}",
+            'count in the leaf that the public table has for them. Or `{"county": "parent"}`: a record with an unknown '
+            'or null county counts below its state, in a leaf `"unknown"`, which the tree gets below every parent at '
+            "every level from that one down. A county that lies in another state stays an error.",
+            hint="error, drop, or by level a leaf for unknown codes, or parent: {county: other}",
         ),
     ] = "error"
     seed: Annotated[
@@ -231,8 +233,8 @@ class Terms(NoiseTerms):
         super().__post_init__()
         if isinstance(self.on_unknown, Mapping):
             for level, label in self.on_unknown.items():
-                text(level, "on_unknown", "the name of a leaf level")
-                text(label, "on_unknown", "the label of a leaf")
+                text(level, "on_unknown", "the name of a level")
+                text(label, "on_unknown", "the label of a leaf, or parent")
         else:
             choice(self.on_unknown, "on_unknown", get_args(OnUnknown))
         if self.seed is not None:

@@ -64,14 +64,14 @@ def dense_table(
         )
     rows = read_all(table).unify_dictionaries()
     everywhere = _in_order(levels, place)
-    rank = np.empty_like(everywhere)
+    rank = np.empty(levels.size(place), dtype=np.int64)
     rank[everywhere] = np.arange(len(everywhere))
     nodes = rank[node_numbers(levels, place, rows, rows.num_rows)]
     known = set(levels.path_columns(place))
     numbers = rows.select([column for column in rows.column_names if column not in known])
     at = nodes if sizes == 1 else nodes * sizes + (numbers.column("size").to_numpy() - first)
     filled = {
-        column: _filled(numbers.column(column), at, cells, is_number=column in NUMBERS)
+        column: _filled(numbers.column(column), at, len(everywhere) * sizes, is_number=column in NUMBERS)
         for column in numbers.column_names
     }
     if "size" in filled:

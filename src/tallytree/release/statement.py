@@ -33,6 +33,7 @@ from tallytree.release.counted_unit import (
     worded,
 )
 from tallytree.support.validate import safe_text, text
+from tallytree.trees.leaf_codes import PARENT
 
 TOTAL_IS_PUBLIC = "the total number of records"
 TOTALS_ARE_PUBLIC = "the total of every area at the level {!r}"
@@ -141,8 +142,15 @@ def unknown_records(statement: Mapping[str, Any]) -> str:
     """What was done with records outside the hierarchy, after "records outside the hierarchy"."""
     found = statement["on_unknown"]
     if isinstance(found, Mapping):
-        leaves = ", ".join(f"{label!r} at {level!r}" for level, label in found.items())
-        return f"were counted in the leaf {leaves}; others made the run fail"
+        leaves = ", ".join(f"{label!r} at {level!r}" for level, label in found.items() if label != PARENT)
+        levels = ", ".join(repr(level) for level, rule in found.items() if rule == PARENT)
+        counted = [f"the leaf {leaves}"] if leaves else []
+        if levels:
+            counted.append(
+                f"the leaf 'unknown' of their parent, where their label at {levels} or below was null or at no place "
+                "of the hierarchy (every parent has this leaf)"
+            )
+        return f"were counted in {', or in '.join(counted)}; others made the run fail"
     return "were dropped" if found == "drop" else "made the run fail"
 
 

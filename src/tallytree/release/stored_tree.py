@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import Hierarchy, ended
 from tallytree.product import Product
 from tallytree.release.files import sha256, write_parquet
-from tallytree.release.level_tables import NodeTable
+from tallytree.release.level_tables import ChangedTable, NodeTable
 from tallytree.release.manifest import NOT_ITS_TREE, file_stem
 from tallytree.support.whole_files import flush
 from tallytree.trees.impossible import described_table
@@ -95,7 +95,14 @@ def write_tree(tree: Hierarchy | Product, folder: Path) -> dict[str, dict[str, A
     files: dict[str, dict[str, Any]] = {}
     for name, hierarchy in described_tree(tree)[1].items():
         leaves = np.arange(hierarchy.n_leaves, dtype=np.int64)
-        write_parquet(NodeTable(hierarchy, len(hierarchy.levels) - 1, leaves, pa.table({})), folder / name)
+        table = NodeTable(hierarchy, len(hierarchy.levels) - 1, leaves, pa.table({}))
+        write_parquet(ChangedTable(table, partial(_ended, hierarchy)), folder / name)
         files[name] = {"rows": hierarchy.n_leaves, "sha256": sha256(folder / name)}
     flush(folder / "hierarchies")
     return files
+
+
+def _ended(hierarchy: Hierarchy, rows: pa.Table, start: int) -> pa.Table:
+    """Leaves as `Hierarchy.from_table` reads them again: null below the end of a branch."""
+    reach = hierarchy.reach
+    return ended(rows, None if reach is None else reach[start : start + rows.num_rows])

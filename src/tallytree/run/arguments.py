@@ -127,6 +127,15 @@ class FlowsArguments(CountsOptions, PriorOptions):
             hint="destination or origin, whichever is refined first",
         ),
     ] = "destination"
+    impossible: Annotated[
+        TableArgument,
+        Doc(
+            "a public table of trips that cannot be, such as those within a zone: columns named in `origin` and "
+            "`destination`, a row for each combination. These cells are 0 and not measured; see `tallytree.Product`. "
+            "A trip in one is treated as one outside the hierarchies.",
+            hint="the public table of trips that cannot be, with columns of both sides",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -90,6 +90,7 @@ from tallytree.run.options import SharedArguments
 from tallytree.run.people import MeasuredContributions, PublishedContributions, measured_contributions
 from tallytree.run.planned import LEAST, CountsPeople, Planned
 from tallytree.run.workspace import Workspace
+from tallytree.trees.unknown_leaves import with_unknown_leaves
 
 A = TypeVar("A", bound=SharedArguments)
 P = TypeVar("P", bound=Planned[Any, Any])
@@ -118,6 +119,8 @@ _CHANGED = (
 def for_the_plan(arguments: A, name: str = "records") -> A:
     """The arguments that a release is planned with: with the least bound, where the bound is chosen.
 
+    The tree has the leaves for records of which only the parent is known, where `on_unknown` says so.
+
     The shares of that plan hold for every bound; `sealed` makes the plans of the others from it.
 
     Args:
@@ -127,6 +130,10 @@ def for_the_plan(arguments: A, name: str = "records") -> A:
     Raises:
         ValueError: the records can be read once only, or the losses are to be composed as distributions.
     """
+    tree = getattr(arguments, "hierarchy", None)
+    if (known := with_unknown_leaves(tree, arguments.on_unknown)) is not tree:
+        with_leaves: dict[str, Any] = {"hierarchy": known}
+        arguments = replace(arguments, **with_leaves)
     if arguments.max_contributions != AUTO:
         return arguments
     _refuse_what_is_read_once(arguments.private_table, name)

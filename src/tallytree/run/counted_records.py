@@ -11,11 +11,12 @@ from tallytree.hierarchy import Hierarchy
 from tallytree.kinds.mechanism import Mechanism
 from tallytree.kinds.terms import OnUnknown
 from tallytree.private import KEY_BYTES, ContributionBound, CountRecords, LeafCounts
-from tallytree.product import LeafKey, Product, leaf_keys
+from tallytree.product import Product
 from tallytree.run.options import PersonOptions, RecordOptions
 from tallytree.run.people import CountedPeople, contribution_bound
 from tallytree.support.arrays import IntArray
 from tallytree.trees.impossible import Impossible
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 MAX_RECORDS = 2**58
 """A family's noisy counts and its total are added up to 2^60 at most; what is drawn at a level stays below the rest."""
@@ -114,7 +115,7 @@ def bounded_and_all(
     Args:
         table: the public records, with the columns that the release's records had.
         tree: the public hierarchy, or product.
-        leaf: the column with the code of a leaf, as the release's records had it; see `tallytree.product.leaf_keys`.
+        leaf: the column with the code of a leaf, as the release's records had it; see `leaf_keys`.
         person: the column with the people's ids.
         most: m.
         count: the column with the number of records that a row stands for; None: each row is one.

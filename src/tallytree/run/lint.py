@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tallytree.run.planned_contributions import PlannedContributions
 from tallytree.support.spill_folders import core_dumps_disabled
 from tallytree.support.validate import path_text
 from tallytree.support.whole_files import write_whole
+from tallytree.trees.leaf_codes import PARENT
 
 _PUBLISHED = (MANIFEST, "datapackage.json", "index.html")
 """What a folder has that is published: a release, an export, a page."""
@@ -98,12 +99,10 @@ def _lines(found: Defects, on_unknown: Any, *, of_a_period: bool) -> Iterator[st
     yield f"{found.rows:,} rows{' in the period' * of_a_period}"
     yield from found.notes
     dropped = "make the release fail"
-    if on_unknown != "error":
-        dropped = (
-            "are left out"
-            if on_unknown == "drop"
-            else "count in the leaf that it names for their level, and others make the release fail"
-        )
+    if on_unknown == "drop":
+        dropped = "are left out"
+    elif isinstance(on_unknown, Mapping) and {*on_unknown.values()} != {PARENT}:  # those of a parent are placed
+        dropped = "count in the leaf that it names for their level, and others make the release fail"
     yield f"{found.outside:,} rows are outside the hierarchy, or impossible; by on_unknown, they {dropped}."
     if not found.found:
         yield "No defects were found in the rows that were looked at."

@@ -24,7 +24,7 @@ from tallytree.run.revised import Revised
 from tallytree.support.validate import choice, column, flag, memory_text, path_text, text
 
 LeafColumns: TypeAlias = Annotated[Any, "text or texts"]
-"""A column, or columns by attribute; see `tallytree.product.leaf_keys`."""
+"""A column, or columns by attribute; see `tallytree.trees.leaf_keys.leaf_keys`."""
 Unlisted: TypeAlias = Literal["zero", "remainder"]
 
 COUNTS_MECHANISM = Doc(

@@ -10,16 +10,16 @@ from tallytree.accounting import Plan, plan_stability
 from tallytree.accounting.scales import next_float, representable
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.budget import BudgetSplit, shares
-from tallytree.counts import CountsMechanism, LeastSquares
+from tallytree.counts import CountsMechanism, LeastSquares, StabilityHistogram
 from tallytree.counts.auto_split import auto_split
-from tallytree.counts.mechanism import in_place_of_counts
+from tallytree.counts.mechanism import GoesDown, in_place_of_counts
 from tallytree.counts.unlisted import Remainders
 from tallytree.hierarchy import Hierarchy, check_level_names, nodes_per_level
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.registry import kind_of
 from tallytree.kinds.terms import options_of
-from tallytree.product import LeafKey, Product, check_columns, leaf_keys
+from tallytree.product import Product, check_columns
 from tallytree.run.arguments import CountsArguments, FlowsArguments
 from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counts_in_bands import check_memory
@@ -37,7 +37,9 @@ from tallytree.run.planning import (
 from tallytree.run.prior import prior_name
 from tallytree.run.read_prior import prior_of_counts
 from tallytree.sources.addresses import published_private_name
+from tallytree.sources.same_tables import refuse_private
 from tallytree.support.validate import choice, safe_text
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 ROOT_STATISTICS: frozenset[Statistic] = frozenset(("total",))
 COUNTS_STATISTICS: frozenset[Statistic] = frozenset(("counts",))
@@ -71,6 +73,11 @@ def plan_counts(
             "with tallytree.release_tables"
         )
     mechanism = _with_unlisted(CountsMechanism.chosen(arguments.mechanism, _default(arguments)), arguments)
+    if isinstance(tree, Product) and tree.impossible and not _leaves_out_impossible(mechanism):
+        raise ValueError(
+            f"impossible: {type(mechanism).__name__} does not go down the tree, so it counts impossible cells too; "
+            "take LeastSquares, TopDown or StabilityHistogram, or leave impossible out"
+        )
     asked = exact_statistics(mechanism.statistics(tree, total_is_public=arguments.total_is_public))
     check_person(arguments, leaf_keys(tree, arguments.leaf, arguments.on_unknown))
     check_memory(mechanism, tree, arguments.memory, arguments.noise)
@@ -109,6 +116,11 @@ def plan_counts(
         argument=argument,
     )
     return sealed(planned, given)
+
+
+def _leaves_out_impossible(mechanism: CountsMechanism) -> bool:
+    """Whether it counts possible nodes only: children of nodes, or leaves that have records."""
+    return isinstance(mechanism, GoesDown | StabilityHistogram) and not is_foreign(mechanism)
 
 
 def _default(arguments: CountsArguments) -> LeastSquares:
@@ -160,7 +172,9 @@ def plan_flows(arguments: FlowsArguments) -> PlannedCounts:
         raise ValueError(f"destination: {column!r} is a column of origin too; each side has columns of its own")
     first, second = ("destination", "origin") if arguments.tree == "destination" else ("origin", "destination")
     order = list(_alternately(first, len(columns[first]), second, len(columns[second])))
-    product = Product({"origin": origins, "destination": destinations}, order=order, columns=columns)
+    refuse_private(arguments.impossible, "impossible", arguments.trips, "trips")
+    sides = {"origin": origins, "destination": destinations}
+    product = Product(sides, order=order, columns=columns, impossible=arguments.impossible)
     shared = options_of(arguments, CountsOptions) | options_of(arguments, PriorOptions)
     as_counts = CountsArguments(arguments.trips, product, arguments.budget, **shared)
     return plan_counts(as_counts, argument="trips", statistic="flows")

@@ -29,6 +29,7 @@ from tallytree.sizes.mechanism import measured_depths
 from tallytree.sources.addresses import published_private_name
 from tallytree.support.validate import safe_text
 from tallytree.tables.layout import sizes_of, table_of
+from tallytree.trees.unknown_leaves import with_unknown_leaves
 
 MOST_CELLS = 2**28
 """Persons by rank of all areas, which are held in memory as several arrays of 8 bytes."""
@@ -36,7 +37,7 @@ MOST_CELLS = 2**28
 
 def plan_households(arguments: HouseholdsArguments) -> PlannedHouseholds:
     """Plan a release of persons and households; see `tallytree.release_households`."""
-    given = _checked(arguments.hierarchy)
+    given = with_unknown_leaves(_checked(arguments.hierarchy), arguments.on_unknown)
     _check_columns(arguments, given)
     if is_foreign(arguments.mechanism):
         raise ValueError(

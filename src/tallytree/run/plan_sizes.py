@@ -17,7 +17,6 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Statistic
 from tallytree.kinds.terms import Invariants
-from tallytree.product import leaf_keys
 from tallytree.run.arguments import SizesArguments
 from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counted_records import listed_counts
@@ -39,6 +38,7 @@ from tallytree.sources.addresses import published_name, published_private_name
 from tallytree.sources.same_tables import refuse_private
 from tallytree.support.arrays import IntArray
 from tallytree.support.validate import choice, integer
+from tallytree.trees.leaf_keys import leaf_keys
 
 SIZES_STATISTICS: frozenset[Statistic] = frozenset(("tail_counts", "chain_tail_counts", "histogram"))
 

@@ -14,7 +14,7 @@ from tallytree.budget import exact, shares
 from tallytree.engines import Engine
 from tallytree.kinds.foreign import is_foreign, refuse_in_bands
 from tallytree.kinds.measurements import Statistic
-from tallytree.product import LeafKey, Product, leaf_keys
+from tallytree.product import Product
 from tallytree.run.arguments import TablesArguments
 from tallytree.run.auto_bound import for_the_plan, sealed
 from tallytree.run.counted_records import listed_counts
@@ -34,6 +34,7 @@ from tallytree.support.validate import safe_text
 from tallytree.tables import LeastSquares, PublicTotals, Table, TableLayout, TablesMechanism
 from tallytree.tables.choosing import follows, helpful_tables, shares_for
 from tallytree.tables.layout import levels_of, refuse_strangers, shown_tables, sizes_of, table_of, tables_of
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 LEAST_WISH, MOST_WISH = 1e-6, 1e12
 """Standard deviations that can be wished for."""

@@ -16,7 +16,7 @@ from tallytree.hierarchy import Hierarchy, nodes_per_level
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Measures
 from tallytree.private import CountRecords, CountsInFiles, Measurer, NoiseSource, TrueCounts, as_it_is
-from tallytree.product import LeafKey, Product, leaf_keys
+from tallytree.product import Product
 from tallytree.release.counted_unit import ONCE_IN_A_LEAF
 from tallytree.release.released_tables import count_tables
 from tallytree.release.remainders import NOTE
@@ -35,6 +35,8 @@ from tallytree.run.people import (
 )
 from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace, not_taken
+from tallytree.trees.impossible import Impossible, stated
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 _UNUSED_TOTAL = (
     "The number of records is neither used nor published exactly, but it is not protected either: what is protected is "
@@ -71,7 +73,13 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
     @property
     def request(self) -> CountRecords:
         """See `Planned.request`."""
-        return request_for(self.arguments, self.keys, self.argument, person=self.arguments.person)
+        whose = {"person": self.arguments.person, "impossible": self._impossible}
+        return request_for(self.arguments, self.keys, self.argument, **whose)
+
+    @property
+    def _impossible(self) -> tuple[Impossible, ...]:
+        """Combinations of leaves that no record can have."""
+        return self.tree.impossible if isinstance(self.tree, Product) else ()
 
     def own_spec(self) -> dict[str, Any]:
         """See `Planned.own_spec`."""
@@ -89,7 +97,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
 
     def own_statement(self) -> dict[str, Any]:
         """See `Planned.own_statement`."""
-        invariants = ["the hierarchy"]
+        invariants = ["the hierarchy", *stated(self._impossible)]
         if self._total_is_published:
             invariants.append(TOTAL_IS_PUBLIC)
         notes = [each for each in (self.mechanism.caution,) if each is not None]
@@ -142,7 +150,7 @@ class PlannedCounts(Planned[TrueCounts | CountsInFiles, CountsMechanism]):
         given, people = self.arguments, people or self.counted_people
         if work is not None and isinstance(self.mechanism, GoesDown):
             work.place.check(self.mechanism)
-        leaves = counted_records(self.engine, given, self.keys, self.argument, people)
+        leaves = counted_records(self.engine, given, self.keys, self.argument, people, self._impossible)
         refuse_more_than(self.mechanism, int(leaves.counts.sum()), self.argument, "records")
         counted = true_contributions(leaves, self.tree, people)
         if work is not None:

@@ -30,7 +30,7 @@ from tallytree.private import (
     TrueRanks,
     TrueTables,
 )
-from tallytree.product import LeafKey, Product, leaf_keys
+from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.households_release import IN_OR_OUTSIDE, HouseholdsRelease
 from tallytree.release.level_tables import LevelTable, NodeTable, read_all
@@ -54,6 +54,7 @@ from tallytree.solvers.checks import MAX_EXACT
 from tallytree.support.arrays import FloatArray, IntArray
 from tallytree.tables import TableLayout, TablesMechanism
 from tallytree.tables.layout import sizes_of
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 _AGREES = (
     "At every level and in every area, the members of the households by size add up to the published number of "

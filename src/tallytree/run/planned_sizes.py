@@ -28,7 +28,6 @@ from tallytree.private import (
     TrueSizes,
     digest_with,
 )
-from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.released_tables import about_size_tables, size_tables
 from tallytree.release.statement import privacy_statement
 from tallytree.run import rehearsal
@@ -51,6 +50,7 @@ from tallytree.sizes import SizesDomain, SizesMechanism
 from tallytree.sizes.private_maximum import PrivateMaximum, largest_published, margin
 from tallytree.support.arrays import IntArray
 from tallytree.trees.bands import Cut
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 MAX_LIST_CELLS = 2**31
 """Arrow addresses the cells of a list column with 32 bits."""

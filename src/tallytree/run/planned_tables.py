@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tallytree.hierarchy import nodes_per_level
 from tallytree.kinds.foreign import is_foreign
 from tallytree.kinds.measurements import Measurement
 from tallytree.private import CountRecords, Measurer, NoiseSource, TrueTables
-from tallytree.product import LeafKey, leaf_keys
 from tallytree.release.counted_unit import ONCE_IN_A_CELL
 from tallytree.release.detail import detail_facts, detail_table
 from tallytree.release.level_files import MeasurementFiles, table_files
@@ -37,6 +35,8 @@ from tallytree.run.workspace import Workspace, not_taken
 from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support.machine import described_bytes, memory_bytes
 from tallytree.tables import FittedTables, LeastSquares, PublicTotals, TableLayout, TablesMechanism
+from tallytree.trees.impossible import stated
+from tallytree.trees.leaf_keys import LeafKey, leaf_keys
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +52,6 @@ _AREAS_NOT_PROTECTED = (
     "What is protected is the content of a record within its area at the level {!r}: which of these areas it lies in "
     "is not, since the totals of these areas are published exactly."
 )
-_IMPOSSIBLE = "0 in every area, since no record can have it: {}"
-_SHOWN = 20
-"""Combinations that a statement lists; release.json has all."""
 _AGREE = (
     "Every published table is a sum of the cells of one table of integers, so all of them agree, and every coarser "
     "table follows from them."
@@ -86,13 +83,6 @@ def bytes_at_once(layout: TableLayout) -> int:
 def learning_notes(mechanism: TablesMechanism) -> list[str]:
     """What readers are told where cells learn from each other."""
     return [_LEARNS] if isinstance(mechanism, LeastSquares) and mechanism.pooling == "areas" else []
-
-
-def _listed(table: pa.Table) -> str:
-    """The rows of a table, such as `age=00-14, work=employed; age=…`."""
-    shown = [", ".join(f"{name}={value}" for name, value in row.items()) for row in table.slice(0, _SHOWN).to_pylist()]
-    more = table.num_rows - len(shown)
-    return "; ".join([*shown, *([f"and {more:,} more"] if more else [])])
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -159,7 +149,7 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             invariants.append(TOTALS_ARE_PUBLIC.format(self.totals_level))
         elif self.arguments.total_is_public:
             invariants.append(TOTAL_IS_PUBLIC)
-        invariants += [_IMPOSSIBLE.format(_listed(each.table)) for each in self.layout.product.impossible]
+        invariants += stated(self.layout.product.impossible, " in every area")
         notes = [each for each in (self.mechanism.caution, _AGREE) if each is not None]
         notes += learning_notes(self.mechanism)
         if self.totals_level is not None:

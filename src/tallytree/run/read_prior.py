@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.engines import Local
-from tallytree.hierarchy import RESERVED, Hierarchy
+from tallytree.hierarchy import RESERVED, Hierarchy, ended
 from tallytree.kinds.terms import OnUnknown
 from tallytree.private import CountRecords, LeafCounts
-from tallytree.product import Attribute, LeafKey, Product
+from tallytree.product import Attribute, Product
 from tallytree.release import Release
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.run.options import PriorOptions
@@ -27,6 +27,7 @@ from tallytree.sources.locate import locate
 from tallytree.sources.reading import column_names
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, sum_by_key
 from tallytree.tables import TableLayout
+from tallytree.trees.leaf_keys import LeafKey
 
 _NUMBER = "number of the area"
 COUNT = "count"
@@ -198,7 +199,10 @@ def _read(given: PriorOptions, tree: Hierarchy | Product, sides: Sequence[Attrib
 
 def truncated(side: Attribute, depth: int) -> Hierarchy:
     """The hierarchy of the first columns, 1 or more, whose leaves are the nodes of that level in the same order."""
-    return Hierarchy.from_table(_path_table(side, depth), side.columns[:depth])
+    reach = side.hierarchy.reach_at(len(side.hierarchy.levels) - 1 - len(side.columns) + depth)
+    if reach is not None:
+        reach = reach - (len(side.hierarchy.columns) - len(side.columns))
+    return Hierarchy.from_table(ended(_path_table(side, depth), reach), side.columns[:depth])
 
 
 def _path_table(side: Attribute, depth: int) -> pa.Table:

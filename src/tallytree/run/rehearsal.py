@@ -105,7 +105,7 @@ def _cut(tree: Hierarchy, most: int) -> Hierarchy:
     if tree.n_leaves <= most:
         return copy.deepcopy(tree)
     kept = np.unique(np.linspace(0, tree.n_leaves - 1, most).astype(np.int64))
-    return Hierarchy.from_table(tree.path_table(len(tree.levels) - 1, kept), tree.columns)
+    return Hierarchy.from_table(tree.ended_paths(len(tree.levels) - 1).take(kept), tree.columns)
 
 
 def cut_layout(layout: TableLayout) -> TableLayout:

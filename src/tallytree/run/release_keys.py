@@ -201,6 +201,8 @@ def plan_digest(asked: str, tree: Hierarchy | Product) -> str:
             lengths, content = _text_bytes(labels)
             for part in (lengths, content, np.ascontiguousarray(parent, dtype="<i8").tobytes()):
                 _add(digest, part)
+        if hierarchy.reach is not None:  # it decides which records belong to a leaf
+            _add(digest, np.ascontiguousarray(hierarchy.reach, dtype="<i8").tobytes())
     return digest.hexdigest()
 
 

@@ -5,7 +5,9 @@ The fields of a nested type may be values: pandas makes them of a dictionary's k
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 NOT_READ = pa.struct([])
 """In place of the type of a column that is not asked for and is not converted: no use allows it."""
@@ -64,6 +66,16 @@ def text_column(table: pa.Table, column: str, argument: str, remedy: str = "drop
     if text.null_count:
         raise ValueError(f"{argument}: column {column!r} has null keys (or empty cells); {remedy}")
     return text
+
+
+def text_or_null(table: pa.Table, column: str, argument: str) -> pa.ChunkedArray:
+    """A key column as strings, as `text_column` makes them; nulls stay."""
+    if pa.types.is_null(table.schema.field(column).type):
+        return pa.chunked_array([pa.nulls(table.num_rows, pa.large_string())])
+    there = pc.is_valid(table.column(column))
+    labels = text_column(table.filter(there), column, argument)
+    places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
+    return pa.chunked_array([labels.take(pc.if_else(there, pa.array(places), None).combine_chunks())])
 
 
 def is_integer_column(table: pa.Table, column: str) -> bool:

@@ -358,7 +358,9 @@ class Spec(Section):
         with naming_lines(self._document, hierarchy=(*at, "path"), levels=(*at, "levels")):
             table = relative_to(wanted.path, self._path)
             refuse_private(table, "hierarchy", self.table(self.private_table), self.private_table)
-            return Hierarchy.from_table(table, levels=wanted.levels, finer=wanted.finer)
+            if wanted.parents is not None:
+                return Hierarchy.from_parents(table, **wanted.parents)
+            return Hierarchy.from_table(table, levels=wanted.levels or (), finer=wanted.finer)
 
     def _build_product(self, wanted: ProductSpec, at: KeyPath) -> Product:
         """The product whose mapping is at a key."""

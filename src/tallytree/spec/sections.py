@@ -27,8 +27,11 @@ class HierarchySpec(Section):
     """A public hierarchy."""
 
     path: Table = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
-    levels: Texts = Field(description="list its columns, top level first: levels: [state, county]")
+    levels: Texts | None = Field(None, description="list its columns, top level first: levels: [state, county]")
     finer: Flag = Field(False, description="true if the table is one of smaller areas, so that its paths repeat")
+    child: Text | None = Field(None, description="of a list of areas and parents, name the column of the area's code")
+    parent: Text | None = Field(None, description="name the column of the code of the area above, null at the top")
+    level: Text | None = Field(None, description="name the column of the name of the area's level")
 
     @model_validator(mode="before")
     @classmethod
@@ -38,6 +41,26 @@ class HierarchySpec(Section):
             return given
         table = {key: value for key, value in given.items() if key not in cls.model_fields}
         return {"path": table} | {key: given[key] for key in given.keys() - table.keys()}
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> HierarchySpec:
+        if (self.levels is None) == (self.parents is None):
+            raise ValueError(
+                "give levels, the columns of a table of leaves, top level first: levels: [state, county]; or child, "
+                "parent and level, the columns of a list of areas and their parents"
+            )
+        if self.parents is not None and self.finer:
+            raise ValueError("finer goes with levels; a list of areas and their parents has every area once")
+        return self
+
+    @property
+    def parents(self) -> dict[str, str] | None:
+        """The columns of a list of areas and their parents, by the argument of `Hierarchy.from_parents`."""
+        named = {"child": self.child, "parent": self.parent, "level": self.level}
+        given = {name: column for name, column in named.items() if column is not None}
+        if given and len(given) < len(named):
+            raise ValueError(f"{' and '.join(given)} need the other ones of child, parent and level; give all three")
+        return given or None
 
 
 class ProductSpec(Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,46 +62,184 @@ class Impossible:
         return np.asarray(found == whole, dtype=np.bool_)
 
 
+STATED = "0{}, since no record can have it: {}"
+_SHOWN = 20
+"""Combinations that a statement lists; release.json has all."""
+
+
+def stated(given: Sequence[Impossible], where: str = "") -> list[str]:
+    """What a statement says of impossible combinations, among its invariants; `where` follows the 0."""
+    return [STATED.format(where, _listed(each.table)) for each in given]
+
+
+def _listed(table: pa.Table) -> str:
+    """The rows of a table, such as `age=00-14, work=employed; age=…`."""
+    shown = [", ".join(f"{name}={value}" for name, value in row.items()) for row in table.slice(0, _SHOWN).to_pylist()]
+    more = table.num_rows - len(shown)
+    return "; ".join([*shown, *([f"and {more:,} more"] if more else [])])
+
+
+@dataclass(frozen=True, eq=False)
+class ImpossibleNodes:
+    """The nodes of a product with an order of which no record can be: all their leaf cells are impossible.
+
+    All tables are taken together, so a node is impossible if and only if all its children are. What is kept is the
+    combinations of nodes of the hierarchies that the tables are about, numbered as cells of their cross; other
+    hierarchies have no part.
+
+    Attributes:
+        about: which hierarchies these are, ascending.
+        sizes: per level, how many nodes each hierarchy of the product has there.
+        cells: per level, int64, ascending: the impossible combinations.
+        children: per level but the last: distinct parents of impossible combinations below it, ascending, and how many
+            of these each has; none where the level below refines another hierarchy.
+    """
+
+    about: tuple[int, ...]
+    sizes: tuple[tuple[int, ...], ...]
+    cells: tuple[IntArray, ...]
+    children: tuple[tuple[IntArray, IntArray] | None, ...]
+
+    @classmethod
+    def of(
+        cls, given: Sequence[Impossible], sides: Sequence[Attribute], refined: Sequence[Sequence[int]]
+    ) -> ImpossibleNodes:
+        """Find them.
+
+        Args:
+            given: what cannot be, one table at least.
+            sides: the hierarchies of the product.
+            refined: per level, how many columns of each hierarchy are refined.
+
+        Raises:
+            ValueError: too many combinations of leaves, or no combination is left.
+        """
+        about = tuple(sorted({side for each in given for side in each.sides}))
+        leaves = _combined(given, about, sides)
+        sizes = tuple(tuple(side.size(depth) for side, depth in zip(sides, here, strict=True)) for here in refined)
+        cells: list[IntArray] = []
+        children: list[tuple[IntArray, IntArray] | None] = []
+        for depth, here in enumerate(refined):
+            above = [sides[side].ancestors(len(sides[side].columns), here[side]) for side in about]
+            shape = tuple(sizes[depth][side] for side in about)
+            number, found = np.unique(
+                _raveled([a[c] for a, c in zip(above, leaves, strict=True)], shape), return_counts=True
+            )
+            whole = np.ones(len(number), dtype=np.int64)
+            for groups, part in zip(above, np.unravel_index(number, shape), strict=True):
+                whole *= np.bincount(groups)[part]
+            cells.append(number[found == whole])
+            if depth:
+                step = int(np.flatnonzero(np.asarray(here) != np.asarray(refined[depth - 1]))[0])
+                parents = None
+                if step in about:
+                    parts = list(np.unravel_index(cells[-1], shape))
+                    place = about.index(step)
+                    parts[place] = sides[step].parents(here[step], parts[place])
+                    of = _raveled(parts, tuple(sizes[depth - 1][side] for side in about))
+                    parents = np.unique(of, return_counts=True)
+                children.append(parents)
+        if len(cells[0]):
+            raise ValueError(f"{ARGUMENT}: it leaves no combination of the hierarchies; list fewer")
+        return cls(about, sizes, tuple(cells), tuple(children))
+
+    def among_children(self, depth: int, nodes: IntArray) -> IntArray:
+        """How many children of each of some nodes are impossible: int64 (n,)."""
+        found = self.children[depth]
+        if found is None or not len(found[0]):
+            return np.zeros_like(nodes)
+        own = self._combinations(depth, nodes)
+        place = np.minimum(np.searchsorted(found[0], own), len(found[0]) - 1)
+        return np.where(found[0][place] == own, found[1][place], 0)
+
+    def are_possible(self, depth: int, nodes: IntArray) -> BoolArray:
+        """Whether records can be in each of some nodes of a level that refines one of the hierarchies: bool (n,)."""
+        cells = self.cells[depth]
+        if not len(cells) or self.children[depth - 1] is None:
+            return np.ones(len(nodes), dtype=np.bool_)
+        own = self._combinations(depth, nodes)
+        return np.asarray(cells[np.minimum(np.searchsorted(cells, own), len(cells) - 1)] != own)
+
+    def size(self, depth: int) -> int:
+        """How many nodes of a level are impossible."""
+        others = [size for side, size in enumerate(self.sizes[depth]) if side not in self.about]
+        return len(self.cells[depth]) * prod(others)
+
+    def _combinations(self, depth: int, nodes: IntArray) -> IntArray:
+        """The combination of the hierarchies `about` that each node has."""
+        sizes, found = self.sizes[depth], np.zeros_like(nodes)
+        for side in self.about:
+            found = found * sizes[side] + nodes // prod(sizes[side + 1 :]) % sizes[side]
+        return found
+
+
+def _combined(given: Sequence[Impossible], about: tuple[int, ...], sides: Sequence[Attribute]) -> list[IntArray]:
+    """All impossible combinations of leaves of these hierarchies, each once: their leaves, a column for each."""
+    shape = tuple(sides[side].hierarchy.n_leaves for side in about)
+    found = []
+    for each in given:
+        number = np.zeros(each.leaves.num_rows, dtype=np.int64)
+        for side, size in zip(about, shape, strict=True):
+            if side in each.sides:
+                number = number * size + each.leaves.column(f"leaf{side}").to_numpy().reshape(
+                    -1, *[1] * (number.ndim - 1)
+                )
+                continue
+            if number.size * size > MAX_COMBINATIONS:
+                raise ValueError(
+                    f"{ARGUMENT}: its tables together stand for more than {MAX_COMBINATIONS:,} combinations of leaves; "
+                    "list fewer, or name the same hierarchies in all tables"
+                )
+            number = number[..., None] * size + np.arange(size)
+        found.append(number.ravel())
+    return [np.asarray(part) for part in np.unravel_index(np.unique(np.concatenate(found)), shape)]
+
+
+def _raveled(parts: Sequence[IntArray], shape: tuple[int, ...]) -> IntArray:
+    return np.asarray(np.ravel_multi_index(tuple(parts), shape), dtype=np.int64)
+
+
 def described_table(description: Mapping[str, Any]) -> pa.Table:
     """The table that `Impossible.described` describes."""
     columns = zip(*description["rows"], strict=True)
     return pa.table({name: list(column) for name, column in zip(description["columns"], columns, strict=True)})
 
 
-def read_impossible(given: Any, sides: Sequence[Attribute]) -> tuple[Impossible, ...]:
+def read_impossible(given: Any, sides: Sequence[Attribute], *, areas: bool = False) -> tuple[Impossible, ...]:
     """The tables that were given: one, or a list of them.
 
     Args:
         given: see `tallytree.Product`.
         sides: the hierarchies of the product, the areas first.
+        areas: whether it may name levels of the first one.
 
     Raises:
-        ValueError: a column that is no level of an attribute, fewer than two attributes, a level of the areas, no rows,
-            a null, a row that names what the hierarchies do not have, or too many combinations.
+        ValueError: a column that is no level of an attribute, fewer than two attributes, a level of the areas where it
+            may not, no rows, a null, a row that names what the hierarchies do not have, or too many combinations.
         TypeError: no table.
     """
     if given is None:
         return ()
     tables = list(given) if isinstance(given, list | tuple) else [given]
-    return tuple(_read(each, sides) for each in tables)
+    return tuple(_read(each, sides, areas=areas) for each in tables)
 
 
-def _read(given: Any, sides: Sequence[Attribute]) -> Impossible:
+def _read(given: Any, sides: Sequence[Attribute], *, areas: bool) -> Impossible:
     source = locate(given, ARGUMENT, public=True)
     names = list(column_names(source, ARGUMENT))
     known = {column: side for side, each in enumerate(sides) for column in each.columns}
     strangers = [name for name in names if name not in known]
-    levels = ", ".join(column for side in sides[1:] for column in side.columns)
+    levels = ", ".join(column for side in sides[0 if areas else 1 :] for column in side.columns)
     if strangers:
         raise ValueError(
             f"{ARGUMENT}: {len(strangers)} of its {len(names)} columns are no levels; its columns must be levels of "
             f"the attributes: {levels}"
         )
     about = sorted({known[name] for name in names})
-    if 0 in about:
+    if 0 in about and not areas:
         raise ValueError(
-            f"{ARGUMENT}: it names the areas ({sides[0].name}); what is impossible must be so in every area, so name "
-            f"levels of the attributes only: {levels}"
+            f"{ARGUMENT}: it names the areas ({sides[0].name}); what is impossible in tables must be so in every area, "
+            f"so name levels of the attributes only: {levels}; or give the product an order, and release counts of it"
         )
     if len(about) < 2:
         raise ValueError(

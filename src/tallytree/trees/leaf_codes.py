@@ -11,6 +11,9 @@ import pyarrow.compute as pc
 from tallytree.hierarchy import Hierarchy
 from tallytree.support.validate import text
 
+PARENT = "parent"
+"""What `on_unknown` says of a level whose unknown codes count in the parent: see `tallytree.trees.unknown_leaves`."""
+
 
 def codes_by_side(leaf: Any, sides: Mapping[str, str]) -> dict[str, str]:
     """The column with the leaf's own label, for those sides whose records have it in place of their path.
@@ -33,7 +36,7 @@ def codes_by_side(leaf: Any, sides: Mapping[str, str]) -> dict[str, str]:
         if not found:
             example = f"{{{next(iter(sides))!r}: {leaf!r}}}"
             raise ValueError(f"leaf: {leaf!r} is the last column of no attribute; give a mapping, such as {example}")
-    _refuse_strangers(found, [*sides], "leaf", "an attribute")
+    refuse_strangers(found, [*sides], "leaf", "an attribute")
     for name, column in found.items():
         if text(name, "leaf", "the name of an attribute") not in sides:
             raise ValueError(f"leaf: {name!r} is not an attribute; the attributes are {', '.join(sides)}")
@@ -55,14 +58,15 @@ def others_by_level(on_unknown: Any, levels: Sequence[str]) -> Mapping[str, str]
         return {}
     if not on_unknown:
         raise ValueError('on_unknown: the mapping is empty; name a leaf level and a leaf, such as {"county": "other"}')
-    _refuse_strangers(on_unknown, levels, "on_unknown", "a level of leaves")
-    for level in on_unknown:
+    others: dict[str, str] = {level: label for level, label in on_unknown.items() if label != PARENT}
+    refuse_strangers(others, levels, "on_unknown", "a level of leaves")
+    for level in others:
         if level not in levels:
             raise ValueError(f"on_unknown: {level!r} is not a level of leaves, which are {', '.join(levels)}")
-    return on_unknown
+    return others
 
 
-def _refuse_strangers(given: Mapping[Any, Any], known: Sequence[str], argument: str, what: str) -> None:
+def refuse_strangers(given: Mapping[Any, Any], known: Sequence[str], argument: str, what: str) -> None:
     """Refuse several names of which none is known: these may be values of a private column, so none is shown.
 
     Raises:

@@ -108,8 +108,8 @@ def test_a_public_table_leaves_nothing_open_where_the_plan_or_the_records_are_re
 
 
 def test_other_settings_have_a_duckdb_of_their_own_and_records_never_leave_one_open(opened):
+    from helpers.inside import LeafKey
     from tallytree.private.engines import CountRecords
-    from tallytree.product import LeafKey
 
     key = (LeafKey(AREAS, ("state", "county")),)
     public = CountRecords(key, "groups", argument="public_groups")

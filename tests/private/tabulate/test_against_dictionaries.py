@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.inside import LeafKey
 from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
 
 AWKWARD = [
     "7",

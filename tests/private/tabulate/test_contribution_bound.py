@@ -19,11 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.inside import ContributionBound
+from helpers.inside import ContributionBound, LeafKey
 from helpers.tabulating import check_counts, count_records
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
 
 KEY, ANOTHER = bytes(range(32)), bytes(range(1, 33))
 LEAVES, IDS = ["x", "y", "z", "ä,7"], ["7", "007", "1,7", " ", "Ä", "A\u0308", "7 "]

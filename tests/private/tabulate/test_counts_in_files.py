@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import tallytree as tt
 from helpers.banded import counted
-from helpers.inside import CountRecords, CountsInFiles, ForcedCut, LeafCounts, TrueCounts, chosen_cut
+from helpers.inside import CountRecords, CountsInFiles, ForcedCut, LeafCounts, LeafKey, TrueCounts, chosen_cut
 from tallytree.engines import Local
-from tallytree.product import LeafKey
 
 
 def found_in(tree, records):

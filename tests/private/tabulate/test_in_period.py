@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import Period
+from helpers.inside import LeafKey, Period
 from tallytree.private.engines import CountGroups, CountRecords, InPeriod, Local
 from tallytree.private.tabulate.columns import _weeks, _whole_months
 from tallytree.private.tabulate.contribution_bound import ContributionBound
-from tallytree.product import LeafKey
 
 DAYS = [date(2026, 2, 27) + timedelta(i) for i in range(40)] + [date(2024, 2, 29), date(2025, 3, 4), date(1, 1, 1)]
 READ = [

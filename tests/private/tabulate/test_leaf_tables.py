@@ -4,16 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from helpers.inside import LeafKey
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import CountRecords, Local
 from tallytree.private.tabulate.columns import leaf_table, same_path
-from tallytree.product import LeafKey
 
 
 def table_of(labels, *types):
     hierarchy = Hierarchy.from_table(pa.table({"leaf": labels}), ["leaf"])
     key = LeafKey(hierarchy, ("leaf",))
-    return leaf_table(hierarchy, key.leaf_columns(("leaf",)), [types])
+    return leaf_table(key, ("leaf",), [types])
 
 
 def test_integers_are_compared_as_integers_and_what_no_integer_is_written_as_meets_none():
@@ -21,7 +21,7 @@ def test_integers_are_compared_as_integers_and_what_no_integer_is_written_as_mee
     assert are_integers == [True]
     assert table.column("c0").to_pylist() == [7, None, -3, None, None, None]
     assert table.column("leaf").to_pylist() == list(range(6))
-    assert same_path(2, range(4, 5), are_integers) == "k4 = leaves2.c0"
+    assert same_path("leaves2", range(4, 5), are_integers, [False]) == "k4 = leaves2.c0"
 
 
 @pytest.mark.parametrize("types", [(pa.string(),), (pa.int64(), pa.string()), (pa.uint64(),), (pa.decimal128(9, 0),)])
@@ -29,7 +29,7 @@ def test_all_else_is_compared_as_text(types):
     table, are_integers = table_of(["7", "007"], *types)
     assert are_integers == [False]
     assert table.column("c0").to_pylist() == ["7", "007"]
-    assert same_path(0, range(1), are_integers) == "CAST(k0 AS VARCHAR) = leaves0.c0"
+    assert same_path("leaves0", range(1), are_integers, [False]) == "CAST(k0 AS VARCHAR) = leaves0.c0"
 
 
 def test_labels_longer_than_64_bits_are_compared_as_text():

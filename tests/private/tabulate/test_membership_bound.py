@@ -17,11 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import ContributionBound, SizesArguments, plan_group_sizes, sensitivity
+from helpers.inside import ContributionBound, LeafKey, SizesArguments, plan_group_sizes, sensitivity
 from helpers.tabulating import group_sizes
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
 
 KEY = bytes(range(32))
 LEAVES = ["x", "y"]

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.inside import LeafKey
 from helpers.refused_records import LEAF, NUMBER, SECRET, TOWN, digits, members, towns
 from helpers.tabulating import count_records, group_rows, group_sizes
 from tallytree.engines import Engine, Local
 from tallytree.hierarchy import Hierarchy
-from tallytree.product import LeafKey
 
 
 class TestNumbers:

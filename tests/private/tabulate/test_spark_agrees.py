@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
+from helpers.inside import LeafKey
 from helpers.refused_records import LEAF
 from tallytree.private.engines import CountGroups, CountHouseholds, CountRecords, GroupRows, Local, Spark
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import LeafHouseholds
 from tallytree.private.tabulate.records import Wanted, check_records
-from tallytree.product import LeafKey
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("pyspark", "sqlglot")]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.inside import LeafKey
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import CountGroups, CountRecords, GroupRows, Local
 from tallytree.private.tabulate import duckdb_session, statements
-from tallytree.product import LeafKey
 
 pytestmark = pytest.mark.slow
 relaxed = settings(max_examples=35, suppress_health_check=[HealthCheck.too_slow])

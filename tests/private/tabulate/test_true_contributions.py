@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.inside import LeafKey
 from helpers.tabulating import count_records, group_sizes
 from tallytree.hierarchy import Hierarchy
 from tallytree.private.engines import Local
 from tallytree.private.tabulate.contribution_bound import ContributionBound
 from tallytree.private.tabulate.leaf_statistics import TrueContributions, digest_with
-from tallytree.product import LeafKey
 
 KEY = bytes(range(32))
 places = Hierarchy.from_table(pa.table({"leaf": ["x", "y", "z"]}), ["leaf"])

@@ -17,9 +17,9 @@ from tallytree.private.tabulate.defects import Defects, find_defects
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups, LeafHouseholds
 from tallytree.private.tabulate.records import Records, Unreadable, Wanted, with_every_column
 from tallytree.private.tabulate.session import Session
-from tallytree.product import LeafKey
 from tallytree.support.validate import safe_text
 from tallytree.trees.impossible import Impossible
+from tallytree.trees.leaf_keys import LeafKey
 
 Found_co = TypeVar("Found_co", LeafCounts, LeafGroups, LeafHouseholds, Defects, covariant=True)
 

@@ -22,6 +22,7 @@ integers: no integer is turned into text, and an integer never meets another lab
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 import numpy as np
@@ -29,12 +30,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.accounting.periods import Period
-from tallytree.hierarchy import Hierarchy
+from tallytree.hierarchy import ended
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL
 from tallytree.private.tabulate.records import CANONICAL, Records, enumerate_names, is_narrow_decimal
 from tallytree.private.tabulate.session import Session
-from tallytree.product import LeafKey
 from tallytree.sources.column_types import is_text_type
+from tallytree.trees.leaf_keys import LeafKey
 
 _DAY = timedelta(1)
 
@@ -191,54 +192,105 @@ _ALL_FIT = 18
 """Characters of an integer that certainly fits into 64 bits."""
 
 
-def joined_leaves(
-    db: Session, records: Records, keys: Sequence[LeafKey]
-) -> Iterator[tuple[LeafKey, Sequence[str], range, str]]:
+@dataclass(frozen=True)
+class JoinedLeaves:
+    """How records are joined with the leaves of a hierarchy.
+
+    Attributes:
+        key: the columns that say where a record belongs.
+        present: those of these columns that the records have.
+        path: the places of these among the columns of all paths.
+        join: the joins with tables of the session.
+        leaf: the expression for the number of the leaf; NULL outside the hierarchy.
+        may_be_null: for each column in `present`, whether it is null in some records that have a leaf.
+    """
+
+    key: LeafKey
+    present: Sequence[str]
+    path: range
+    join: str
+    leaf: str
+    may_be_null: Sequence[bool]
+
+
+def joined_leaves(db: Session, records: Records, keys: Sequence[LeafKey]) -> Iterator[JoinedLeaves]:
     """Make the leaves of each hierarchy a table of the session, and say how records are joined with it.
+
+    A record whose label is unknown, and whose labels above it are known, counts in a leaf of its parent, where the key
+    says so (`tallytree.trees.unknown_leaves`). Which leaf that is follows from the record's own labels and the public
+    tree alone, so neighboring data sets stay neighboring. A label that the level has below another parent is not
+    unknown: such a record is outside the hierarchy.
 
     Args:
         db: where statements run; the ith table is `leaves{i}`.
         records: their columns.
         keys: the columns that say where a record belongs.
-
-    Yields:
-        The key, the columns of its path, the places of these among the columns of all paths, and the join.
     """
     first = 0
     for i, (key, present) in enumerate(zip(keys, records.keys, strict=True)):
         path = range(first, first + len(present))
         types = [[layout.types[k] for layout in records.layouts] for k in path]
-        table, are_integers = leaf_table(key.hierarchy, key.leaf_columns(present), types)
+        table, are_integers = leaf_table(key, present, types)
         db.register(f"leaves{i}", table)
-        yield key, present, path, f"LEFT JOIN leaves{i} ON {same_path(i, path, are_integers)}"
+        nullable, unknown = key.may_be_null(present), key.unknown_from(present)
+        joins = [f"LEFT JOIN leaves{i} ON {same_path(f'leaves{i}', path, are_integers, nullable)}"]
+        found = [f"leaves{i}.leaf"]
+        for place in range(unknown, len(present)):
+            above, leaves, labels = key.parents(present, place)
+            name, parent = f"names{i}_{place}", f"parents{i}_{place}"
+            db.register(name, pa.table({"label": labels}))
+            joins.append(f"LEFT JOIN {name} ON CAST(k{path[place]} AS VARCHAR) = {name}.label")
+            leaf = str(int(leaves[0]))  # of the root
+            if place:
+                db.register(parent, above.append_column("leaf", pa.array(leaves)))
+                as_text = [False] * place
+                joins.append(f"LEFT JOIN {parent} ON {same_path(parent, path[:place], as_text, as_text)}")
+                leaf = f"{parent}.leaf"
+            found.append(f"CASE WHEN {name}.label IS NULL THEN {leaf} END")
+        leaf = found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
+        nulls = [null or place >= unknown for place, null in enumerate(nullable)]
+        yield JoinedLeaves(key, present, path, " ".join(joins), leaf, nulls)
         first = path.stop
 
 
 def leaf_table(
-    hierarchy: Hierarchy, labels: Sequence[pa.ChunkedArray], types: Sequence[Sequence[pa.DataType]]
+    key: LeafKey, present: Sequence[str], types: Sequence[Sequence[pa.DataType]]
 ) -> tuple[pa.Table, list[bool]]:
     """The leaves with the columns c0, c1, … and `leaf`, their numbers; row i is leaf i.
 
+    A leaf whose branch ends above it has a second row, after all others: with nulls, as records of it may have them.
+
     Args:
-        hierarchy: the tree.
-        labels: the labels of all leaves, for each column of the path.
-        types: for each column of the path, its types in the records' files.
+        key: the tree, and the columns in which records say which leaf they belong to.
+        present: those of these columns that the records have.
+        types: for each of these, its types in the records' files.
 
     Returns:
         The table, and for each column of the path whether its labels are integers (NULL where no integer is written
         so).
     """
-    are_integers = [_compared_as_integers(kinds, column) for kinds, column in zip(types, labels, strict=True)]
+    labels, nullable = key.leaf_columns(present), key.may_be_null(present)
+    are_integers = [  # a label that is no integer would be null, as are labels below the end of a branch
+        not null and _compared_as_integers(kinds, column)
+        for kinds, column, null in zip(types, labels, nullable, strict=True)
+    ]
     columns = [_integers(column) if is_ else column for is_, column in zip(are_integers, labels, strict=True)]
-    kind = np.int32 if hierarchy.n_leaves < 2**31 else np.int64  # narrow rows are grouped and sorted faster
-    return pa.table({**dict(enumerate_names(columns)), "leaf": np.arange(hierarchy.n_leaves, dtype=kind)}), are_integers
+    n = key.hierarchy.n_leaves
+    kind = np.int32 if n < 2**31 else np.int64  # narrow rows are grouped and sorted faster
+    leaves, paths = np.arange(n, dtype=kind), pa.table(dict(enumerate_names(columns)))
+    if any(nullable):
+        reach = key.reach(present)
+        short = np.flatnonzero(reach < len(labels))
+        paths = pa.concat_tables([paths, ended(paths, reach).take(short)])
+        leaves = np.append(leaves, leaves[short])
+    return paths.append_column("leaf", pa.array(leaves)), are_integers
 
 
-def same_path(i: int, path: range, are_integers: Sequence[bool]) -> str:
-    """The condition under which the columns of a path are those of a row of the ith table of leaves."""
+def same_path(table: str, path: Sequence[int], are_integers: Sequence[bool], may_be_null: Sequence[bool]) -> str:
+    """The condition under which the columns of a path are those of a row of a table of leaves, or of parents."""
     return " AND ".join(
-        f"{f'k{k}' if is_integer else f'CAST(k{k} AS VARCHAR)'} = leaves{i}.c{c}"
-        for c, (k, is_integer) in enumerate(zip(path, are_integers, strict=True))
+        f"{f'k{k}' if is_integer else f'CAST(k{k} AS VARCHAR)'} {'IS NOT DISTINCT FROM' if null else '='} {table}.c{c}"
+        for c, (k, is_integer, null) in enumerate(zip(path, are_integers, may_be_null, strict=True))
     )
 
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from tallytree.private.tabulate.columns import id_columns, joined_leaves
 from tallytree.private.tabulate.records import Records
 from tallytree.private.tabulate.session import Session
-from tallytree.product import LeafKey
 from tallytree.trees.impossible import Impossible
+from tallytree.trees.leaf_keys import LeafKey
 
 SHOWN = 10
 """Values that are listed of a defect, the most frequent first."""
@@ -92,27 +92,30 @@ def find_defects(
         in_one_leaf: whether all rows of a group belong in one leaf.
     """
     source, parameters = db.source(records)
-    columns: list[tuple[str, pa.ChunkedArray]] = []
+    columns: list[tuple[str, pa.ChunkedArray, bool]] = []
     joins, paths = [], []
-    for key, present, path, join in joined_leaves(db, records, keys):
-        joins.append(join)
-        paths.append(path)
-        columns += zip(present, key.leaf_columns(present), strict=True)
+    placed = []
+    for i, joined in enumerate(joined_leaves(db, records, keys)):
+        joins.append(joined.join)
+        paths.append(joined.path)
+        placed.append(f"{joined.leaf} AS leaf{i}")
+        labels = zip(joined.present, joined.key.leaf_columns(joined.present), joined.may_be_null, strict=True)
+        columns += [(name, of_column, null) for name, of_column, null in labels]
     leaves = [f"leaf{i}" for i in range(len(keys))]
     db.make("every_row", source, **parameters)
     when = next((column for column in records.wanted if column.use == "period"), None)
     found, notes = ([], []) if when is None else _of_days(db, when.name)
     db.make(
         "placed",
-        f"SELECT source.*, {', '.join(f'leaves{i}.leaf AS leaf{i}' for i in range(len(keys)))} "
+        f"SELECT source.*, {', '.join(placed)} "
         f"FROM every_row AS source {' '.join(joins)} WHERE {'TRUE' if when is None else 'inside'}",
     )
     db.drop("every_row")
     outside = [f"{leaf} IS NULL" for leaf in leaves]
-    for k, (name, labels) in enumerate(columns):
-        found += _of_codes(db, k, name, labels)
+    for k, (name, of_column, may_be_null) in enumerate(columns):
+        found += _of_codes(db, k, name, of_column, may_be_null=may_be_null)
     for leaf, present, path in zip(leaves, records.keys, paths, strict=True):
-        found += _of_paths(db, path, present, leaf)
+        found += _of_paths(db, path, present, leaf, [columns[k][2] for k in path])
     for i, each in enumerate(impossible):
         db.register(f"impossible{i}", each.leaves)
         same = " AND ".join(f"impossible{i}.leaf{side} = placed.leaf{side}" for side in each.sides)
@@ -147,7 +150,7 @@ def _repeated(db: Session, records: Records) -> Iterator[str]:
             yield f"{rows:,} rows repeat the id of another one ({column.name})."
 
 
-def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray) -> Iterator[Defect]:
+def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray, *, may_be_null: bool) -> Iterator[Defect]:
     """The labels of a column of a path that are none of its level, by what distinguishes them from one."""
     known_labels = labels.cast(pa.large_string()).unique()
     db.register(f"known{k}", pa.table({"label": known_labels}))
@@ -158,7 +161,8 @@ def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray) -> Iterat
     def known(text: str, of_known: str = "label") -> str:
         return f"{text} IN (SELECT {of_known} FROM known{k})"
 
-    kinds = f"""CASE WHEN label IS NULL THEN '{NULL}' WHEN label = '' AND NOT {known("label")} THEN '{EMPTY}'
+    null = "NULL" if may_be_null else f"'{NULL}'"
+    kinds = f"""CASE WHEN label IS NULL THEN {null} WHEN label = '' AND NOT {known("label")} THEN '{EMPTY}'
         WHEN {known("label")} THEN NULL
         WHEN label IN (SELECT label FROM forms{k}) THEN '{FORM}'
         WHEN {known(f"trim(label, {_SPACES})")} THEN '{PADDED}'
@@ -181,12 +185,17 @@ def _of_codes(db: Session, k: int, name: str, labels: pa.ChunkedArray) -> Iterat
         yield _defect(name, what, rows, values)
 
 
-def _of_paths(db: Session, path: range, names: Sequence[str], leaf: str) -> Iterator[Defect]:
-    """Paths outside the hierarchy of which every label is one of its level."""
+def _of_paths(
+    db: Session, path: range, names: Sequence[str], leaf: str, may_be_null: Sequence[bool]
+) -> Iterator[Defect]:
+    """Paths outside the hierarchy of which every label is one of its level, or null where another path has null."""
     if len(path) < 2:
         return
     labels = [f"CAST(k{k} AS VARCHAR)" for k in path]
-    known = [f"{label} IN (SELECT label FROM known{k})" for label, k in zip(labels, path, strict=True)]
+    known = [
+        f"({label} IN (SELECT label FROM known{k})" + (f" OR {label} IS NULL)" if null else ")")
+        for label, k, null in zip(labels, path, may_be_null, strict=True)
+    ]
     apart = " AND ".join([f"{leaf} IS NULL", *known])
     yield from _counted(db, ", ".join(names), APART, apart, f"concat_ws(' > ', {', '.join(labels)})")
 

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.accounting.periods import Period
-from tallytree.product import LeafKey
 from tallytree.sources.column_types import is_text_type, type_in_messages
 from tallytree.sources.failures import SourceError
 from tallytree.sources.locate import Files, Scan, Source, locate
 from tallytree.sources.partitions import is_partition
 from tallytree.sources.reading import file_batches, require_columns, schemas
+from tallytree.trees.leaf_keys import LeafKey
 
 CANONICAL = r"^(0|-?[1-9][0-9]*)$"
 
@@ -96,10 +96,10 @@ def _levels(
     number = len(columns)
     if number == 0:
         return
-    for column, kind, level, labels in zip(
-        columns, types, hierarchy.columns[-number:], hierarchy.labels[-number:], strict=True
-    ):
-        yield column, kind.value_type if pa.types.is_dictionary(kind) else kind, level, labels
+    depths = range(len(hierarchy.levels) - number, len(hierarchy.levels))
+    for column, kind, level, depth in zip(columns, types, hierarchy.columns[-number:], depths, strict=True):
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        yield column, plain, level, hierarchy.own_labels(depth)
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -296,7 +296,7 @@ def located_records(
     for layout in layouts:
         for key, columns, types in key_types(keys, present, layout):
             where = table_in_messages(argument, source, layout.paths)
-            unnoticed = drop_unknown or key.other is not None
+            unnoticed = drop_unknown or key.other is not None or key.hierarchy.unknown_from is not None
             require_types_that_meet(columns, types, key.hierarchy, where, drop_unknown=unnoticed)
     return Records(source, present, wanted, layouts, argument)
 

@@ -30,10 +30,10 @@ from tallytree.private.tabulate.contribution_bound import (
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL, LeafCounts, LeafGroups, LeafHouseholds
 from tallytree.private.tabulate.records import Records, Wanted, hint_on_types, key_types, named
 from tallytree.private.tabulate.session import Session
-from tallytree.product import LeafKey
 from tallytree.sources.reading import refuse_repeated
 from tallytree.support.arrays import IntArray
 from tallytree.trees.impossible import Impossible
+from tallytree.trees.leaf_keys import LeafKey
 
 FEW_CELLS = 2**16
 """Up to so many cells, records are grouped by their paths first, and only the groups' leaves are looked up.
@@ -276,11 +276,13 @@ class Tabulation:
         columns = _listed([*path, *ids, size, f"{amount} AS amount", *named_faults])
         nulls: list[str] = []
         joins, leaves = [], []
-        for i, (key, _, of_path, join) in enumerate(joined_leaves(self.db, self.records, self.keys)):
-            joins.append(join)
-            other = key.other_leaf
-            leaves.append(f"leaves{i}.leaf" if other is None else f"coalesce(leaves{i}.leaf, {other})")
-            nulls += [f"k{k} IS NULL" if other is None and not self.drop_unknown else "FALSE" for k in of_path]
+        for found in joined_leaves(self.db, self.records, self.keys):
+            joins.append(found.join)
+            other = found.key.other_leaf
+            leaves.append(found.leaf if other is None else f"coalesce({found.leaf}, {other})")
+            for k, may_be in zip(found.path, found.may_be_null, strict=True):
+                null = f"k{k} IS NULL" + (f" AND {found.leaf} IS NULL" if may_be else "")
+                nulls.append(null if other is None and not self.drop_unknown else "FALSE")
         refused = []
         for i, each in enumerate(self.impossible):
             self.db.register(f"impossible{i}", each.leaves)

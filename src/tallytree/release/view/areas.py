@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.product import Product
 from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
-from tallytree.sources.column_types import text_column
+from tallytree.sources.column_types import text_column, text_or_null
 from tallytree.sources.locate import Files, Scan, locate
 from tallytree.sources.reading import column_names, read_public, require_columns
 from tallytree.support.arrays import BoolArray, IntArray, concatenate_ranges, sum_by_key
@@ -150,7 +149,7 @@ def read_areas(tree: Hierarchy | Product, table: Any, by: str | None) -> SummedA
     else:
         encoded = text_column(rows, by, ARGUMENT).dictionary_encode()
         names, areas = encoded.dictionary.cast(pa.string()), encoded.indices.to_numpy().astype(np.int64)
-    paths = {name: _text_or_null(rows, name) for name in columns}
+    paths = {name: text_or_null(rows, name, ARGUMENT) for name in columns}
     named = np.stack([_columns_named(side, paths, rows.num_rows) for side in sides], axis=1)
     if not named.any(axis=1).all():
         raise ValueError(
@@ -229,16 +228,6 @@ def _read(sides: Sequence[TreeSide], table: Any, by: str | None) -> tuple[pa.Tab
         raise ValueError(f"by: {by!r} is a column of the totals; rename the column")
     used = list(dict.fromkeys([*columns, *asked]))
     return read_public(source, used, ARGUMENT), columns
-
-
-def _text_or_null(rows: pa.Table, column: str) -> pa.ChunkedArray:
-    """A column of labels as strings; nulls stay."""
-    if pa.types.is_null(rows.schema.field(column).type):
-        return pa.chunked_array([pa.nulls(rows.num_rows, pa.large_string())])
-    there = pc.is_valid(rows.column(column))
-    labels = text_column(rows.filter(there), column, ARGUMENT)
-    places = np.cumsum(there.to_numpy(zero_copy_only=False)) - 1
-    return pa.chunked_array([labels.take(pc.if_else(there, pa.array(places), None).combine_chunks())])
 
 
 def _columns_named(side: TreeSide, paths: dict[str, pa.ChunkedArray], n_rows: int) -> IntArray:
