@@ -6,15 +6,17 @@ holds such a tree in arrays; `tallytree.product.Product` crosses several without
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallytree.sources.column_types import is_integer_column, text_column
+from tallytree.sources.public_names import ByLanguage, in_language, languages_of, names_of_nodes, texts_by_language
 from tallytree.sources.reading import read_public, refuse_repeated
 from tallytree.support.arrays import IntArray, concatenate_ranges, numbered
 from tallytree.support.markup import html_table
@@ -100,6 +102,10 @@ class Hierarchy:
         parent: per level, int64 (n,), the parent's number in the level above (empty for the root).
         first_child: per level but the last, int64 (n + 1,): node i's children are first_child[i] … first_child[i+1]−1.
         integer_columns: those supplied levels that the table of leaves has as integers; their labels are decimal text.
+        names: by supplied level that has names, and by language (`""` where none is named): what its nodes are called,
+            large_string (n,), null for a node without a name. Labels are the codes, and the keys; names change no
+            number.
+        words: by supplied level, and by language: what the level itself is called.
     """
 
     levels: tuple[str, ...]
@@ -108,9 +114,19 @@ class Hierarchy:
     parent: tuple[IntArray, ...]
     first_child: tuple[IntArray, ...]
     integer_columns: tuple[str, ...] = ()
+    names: Mapping[str, Mapping[str, pa.Array]] = field(default_factory=dict)
+    words: Mapping[str, ByLanguage] = field(default_factory=dict)
 
     @classmethod
-    def from_table(cls, table: Any, levels: Sequence[str], *, finer: bool = False) -> Hierarchy:
+    def from_table(
+        cls,
+        table: Any,
+        levels: Sequence[str],
+        *,
+        finer: bool = False,
+        labels: Mapping[str, str | ByLanguage] | None = None,
+        words: Mapping[str, str | ByLanguage] | None = None,
+    ) -> Hierarchy:
         """Build the tree from a public table of its leaves, or of what lies below them.
 
         Args:
@@ -120,11 +136,17 @@ class Hierarchy:
             finer: the table is one of smaller areas, so that rows with the same path are one leaf: a table of counties
                 is one of states too, by the levels down to the state. To be asked for, since a table of records in the
                 place of the public one would otherwise pass for it.
+            labels: names beside codes: by level, the column of the table that has the names of its nodes, or such
+                columns by language, of which the first is shown where no language is asked for:
+                `{"county": {"en": "name_en", "de": "name_de"}}`. Names may repeat. A node without a name (null) is
+                shown by its code.
+            words: by level, what people read in place of the level's name, or such texts by language.
 
         Raises:
             ValueError: no rows, a missing column, a null key, a leaf listed twice and not `finer`, a level named twice
-                or like a column of the published tables.
-            TypeError: a key column holds neither text nor integers, or `table` is not a table.
+                or like a column of the published tables; several names of one node; names, or words, of no level.
+            TypeError: a key column holds neither text nor integers, a column of names no text, or `table` is not a
+                table.
 
         Example:
             >>> import pyarrow as pa, tallytree as tt
@@ -133,18 +155,28 @@ class Hierarchy:
             Hierarchy(all: 1, state: 2, county: 3)
         """
         names = check_level_names(levels, "levels")
-        rows = read_public(table, names, "hierarchy")
+        known = f"the levels {', '.join(names)}"
+        wanted = texts_by_language(labels, "labels", names, known)
+        called = texts_by_language(words, "words", names, known)
+        of_names = [column for columns in wanted.values() for column in columns.values()]
+        rows = read_public(table, [*dict.fromkeys((*names, *of_names))], "hierarchy")
         if rows.num_rows == 0:
             raise ValueError("hierarchy: the table of leaves is empty; give one row per leaf")
         texts = [text_column(rows, names[0], "hierarchy")]
         texts += [text_column(rows, name, "hierarchy", _SHORT_BRANCH) for name in names[1:]]
-        labels: list[pa.Array] = []
+        codes: list[pa.Array] = []
         parents: list[IntArray] = []
+        named: dict[str, dict[str, pa.Array]] = {}
         node_of_row = np.zeros(rows.num_rows, dtype=np.int64)
-        for column in texts:
-            labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
-            labels.append(labels_here)
+        for level, column in zip(names, texts, strict=True):
+            codes_here, parent_here, node_of_row = _number_level(column, node_of_row)
+            codes.append(codes_here)
             parents.append(parent_here)
+            if level in wanted:
+                named[level] = {
+                    language: names_of_nodes(rows, each, node_of_row, codes_here, level)
+                    for language, each in wanted[level].items()
+                }
         if not finer and len(parents[-1]) < rows.num_rows:
             _, first, times = np.unique(node_of_row, return_index=True, return_counts=True)
             refuse_repeated(
@@ -159,31 +191,41 @@ class Hierarchy:
                 raise ValueError(
                     f"levels: {ROOT!r} is the name of the root that is added above several top nodes; rename the level"
                 )
-            labels.insert(0, pa.array([ROOT], pa.large_string()))
+            codes.insert(0, pa.array([ROOT], pa.large_string()))
             parents.insert(0, np.empty(0, dtype=np.int64))
         else:
             parents[0] = np.empty(0, dtype=np.int64)
-        sizes = [len(label) for label in labels]
+        sizes = [len(each) for each in codes]
         first_child = tuple(
             np.searchsorted(below, np.arange(n + 1)).astype(np.int64)
             for n, below in zip(sizes[:-1], parents[1:], strict=True)
         )
         shown = (ROOT, *names) if root_added else names
         integers = tuple(name for name in names if is_integer_column(rows, name))
-        return cls(shown, names, tuple(labels), tuple(parents), first_child, integers)
+        return cls(shown, names, tuple(codes), tuple(parents), first_child, integers, named, called)
 
     @classmethod
-    def from_values(cls, level: str, values: Sequence[str | int]) -> Hierarchy:
+    def from_values(
+        cls,
+        level: str,
+        values: Sequence[str | int],
+        *,
+        labels: Mapping[Any, str | ByLanguage] | None = None,
+        words: str | ByLanguage | None = None,
+    ) -> Hierarchy:
         """A hierarchy of one level, such as the values of an attribute.
 
         Args:
             level: its name.
             values: texts or integers, in the order in which they are published. They are public: never those that the
                 records happen to have.
+            labels: names beside codes: by value, its name, or its names by language: `{"emp": "Employed"}`. A value
+                without one is shown as it is.
+            words: what people read in place of the level's name, or such texts by language.
 
         Raises:
-            ValueError: no value, a null, or one that is listed twice.
-            TypeError: neither text nor integers, or no list.
+            ValueError: no value, a null, or one that is listed twice; a name of something that is no value.
+            TypeError: neither text nor integers, or no list; names, or words, that are no text.
 
         Example:
             >>> import tallytree as tt
@@ -202,7 +244,20 @@ class Hierarchy:
                 f"values: the values {first[values[twice - 1]]} and {twice} of the list are the same; list each once"
             )
         listed = pa.array(values, pa.string() if values and isinstance(values[0], str) else pa.int64())
-        return cls.from_table(pa.table({text(level, "level", "the name of a level"): listed}), [level])
+        made = cls.from_table(
+            pa.table({text(level, "level", "the name of a level"): listed}),
+            [level],
+            words=None if words is None else {level: words},
+        )
+        named = texts_by_language(labels, "labels", values, "the values")
+        if not named:
+            return made
+        given = [named.get(value, {}) for value in values]
+        texts = {
+            language: pa.array([each.get(language, each.get("")) for each in given], pa.large_string())
+            for language in languages_of(given) or [""]
+        }
+        return replace(made, names={level: texts})
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes."""
@@ -210,8 +265,9 @@ class Hierarchy:
 
     def _repr_html_(self) -> str:
         """The levels as a table, for notebooks."""
-        first = [", ".join(str(label)[:40] for label in labels[:3].to_pylist()) for labels in self.labels]
-        rows = zip(self.levels, (self.size(depth) for depth in range(len(self.levels))), first, strict=True)
+        every = range(len(self.levels))
+        first = [", ".join(str(label)[:40] for label in self.shown(depth)[:3].to_pylist()) for depth in every]
+        rows = zip(self.levels, map(self.size, every), first, strict=True)
         return html_table("Hierarchy", ("level", "nodes", "first labels"), rows)
 
     @property
@@ -232,6 +288,23 @@ class Hierarchy:
     def size(self, depth: int) -> int:
         """How many nodes the level has."""
         return len(self.labels[depth])
+
+    def shown(self, depth: int, language: str | None = None) -> pa.Array:
+        """What people read in place of the labels of a level: large_string (n,).
+
+        It is the name of a node; its label where it has none; and the name with the label in brackets where siblings
+        would be shown alike. In the given language; where names are not in that, in the first that they are in.
+        """
+        codes = self.labels[depth].cast(pa.large_string())
+        if not (names := self.names.get(self.levels[depth])):
+            return codes
+        shown = pc.coalesce(in_language(names, language), codes)
+        ids = shown.dictionary_encode().indices.to_numpy().astype(np.int64)
+        key = ids if depth == 0 else self.parent[depth] * (int(ids.max()) + 1) + ids
+        _, place, times = np.unique(key, return_inverse=True, return_counts=True)
+        alike = pc.and_(pa.array(times[place] > 1), pc.not_equal(shown, codes))
+        begin, end, nothing = (pa.scalar(each, pa.large_string()) for each in (" (", ")", ""))
+        return pc.if_else(alike, pc.binary_join_element_wise(shown, begin, codes, end, nothing), shown)
 
     def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
         """The children of `nodes`, family after family, and the offsets where families begin."""

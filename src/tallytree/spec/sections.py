@@ -29,6 +29,16 @@ class HierarchySpec(Section):
     path: Table = Field(description="give the path or glob of the table of leaves (Parquet, CSV)")
     levels: Texts = Field(description="list its columns, top level first: levels: [state, county]")
     finer: Flag = Field(False, description="true if the table is one of smaller areas, so that its paths repeat")
+    labels: dict[str, Text | dict[str, Text]] | None = Field(
+        None,
+        description=(
+            "name the columns of the table that have names beside the codes, by level: labels: {county: name}, or by "
+            "language: labels: {county: {en: name_en, de: name_de}}"
+        ),
+    )
+    words: dict[str, Text | dict[str, Text]] | None = Field(
+        None, description="say what people read in place of a level's name: words: {county: counties}"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -61,6 +71,12 @@ class ProductSpec(Section):
         description=(
             "name a public table, or several, of combinations that no record can have: impossible: no_such_cells.csv; "
             "its columns are levels of two or more attributes"
+        ),
+    )
+    words: dict[str, Text | dict[str, Text]] | None = Field(
+        None,
+        description=(
+            "say what people read in place of the name of a column or an attribute: words: {patient_sex: patients}"
         ),
     )
 
