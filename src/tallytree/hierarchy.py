@@ -364,10 +364,10 @@ def stored_level(given: str, root: str = ROOT) -> str:
 
 def decoded(table: pa.Table) -> pa.Table:
     """A table with plain strings in place of dictionaries of strings."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
+    for place, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
             texts = table.column(place).cast(pa.large_string())
-            table = table.set_column(place, field.with_type(pa.large_string()), texts)
+            table = table.set_column(place, column.with_type(pa.large_string()), texts)
     return table
 
 

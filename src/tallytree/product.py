@@ -94,7 +94,8 @@ class Product:
         self._refined = refined = np.zeros((len(order) + 1, len(self.attributes)), dtype=np.int64)
         refined[np.arange(1, len(order) + 1), list(self._refined_attribute)] = 1
         refined.cumsum(axis=0, out=refined)
-        names = [self.attributes[each].columns[refined[step, each]] for step, each in enumerate(self._refined_attribute)]
+        steps = enumerate(self._refined_attribute)
+        names = [self.attributes[each].columns[refined[step, each]] for step, each in steps]
         self.levels = (ROOT, *names)  # of the root alone without an order
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")

@@ -64,14 +64,11 @@ class StoredTree:
         raise ValueError(f"folder: {str(self.folder)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
 
     def _hierarchy(self, about: Mapping[str, Any]) -> Hierarchy:
-        names = {"labels": about.get("labels"), "words": about.get("words")}
+        names: dict[str, Any] = {"labels": about.get("labels"), "words": about.get("words")}
         return Hierarchy.from_table(self.folder / about["file"], about["levels"], **names)
 
 
-
-def described_tree(
-    tree: Hierarchy | Product, *, names: bool = True
-) -> tuple[dict[str, Any], dict[str, Hierarchy]]:
+def described_tree(tree: Hierarchy | Product, *, names: bool = True) -> tuple[dict[str, Any], dict[str, Hierarchy]]:
     """How a tree is built, JSON-able, and the hierarchy whose leaves each of its files holds.
 
     Sides of a product that share a hierarchy share its file. Without `names` it says all but what nodes and levels are
@@ -79,9 +76,9 @@ def described_tree(
     """
     if isinstance(tree, Hierarchy):
         file = "hierarchies/hierarchy.parquet"
-        described = {"kind": "hierarchy", "file": file, "levels": list(tree.columns)}
+        whole = {"kind": "hierarchy", "file": file, "levels": list(tree.columns)}
         called = {**_columns_of_names(tree), **({"words": tree.words} if tree.words else {})}
-        return described | (called if names else {}), {file: tree}
+        return whole | (called if names else {}), {file: tree}
     files: dict[str, Hierarchy] = {}
     sides = []
     for attribute in tree.attributes:

@@ -21,7 +21,7 @@ ByLanguage = Mapping[str, str]
 """A text by language; `""` where no language is named. The first is shown where no language is asked for."""
 
 
-def texts_by_language(given: Any, argument: str, known: Iterable[str], what: str) -> dict[str, dict[str, str]]:
+def texts_by_language(given: Any, argument: str, known: Iterable[Any], what: str) -> dict[Any, dict[str, str]]:
     """A mapping from keys to texts, or to texts by language, with every text by language.
 
     Args:
@@ -43,7 +43,9 @@ def texts_by_language(given: Any, argument: str, known: Iterable[str], what: str
     found: dict[str, dict[str, str]] = {}
     for key, texts in given.items():
         if key not in keys:
-            raise ValueError(f"{argument}: {repr(key[:50]) if isinstance(key, str) else safe_text(key)} is none of {what}")
+            raise ValueError(
+                f"{argument}: {repr(key[:50]) if isinstance(key, str) else safe_text(key)} is none of {what}"
+            )
         at = f"{argument}[{key!r}]"
         by_language = texts if isinstance(texts, Mapping) else {"": texts}
         if not by_language:
@@ -105,7 +107,7 @@ def names_of_nodes(rows: pa.Table, column: str, nodes: IntArray, codes: pa.Array
 
 def in_language(texts: Mapping[str, Any], language: str | None) -> Any:
     """What is there in a language; in the first language where that one is missing, or none is asked for."""
-    return texts[language] if language in texts else next(iter(texts.values()))
+    return texts[language] if language is not None and language in texts else next(iter(texts.values()))
 
 
 def languages_of(every: Iterable[Mapping[str, Any]]) -> Sequence[str]:

@@ -355,7 +355,7 @@ class Spec(Section):
 
     def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
         """The hierarchy whose mapping is at a key."""
-        keys = {key: (*at, key) for key in ("levels", "labels", "words")}
+        keys: dict[str, Any] = {key: (*at, key) for key in ("levels", "labels", "words")}
         with naming_lines(self._document, hierarchy=(*at, "path"), **keys):
             table = relative_to(wanted.path, self._path)
             refuse_private(table, "hierarchy", self.table(self.private_table), self.private_table)
@@ -366,7 +366,7 @@ class Spec(Section):
         """The product whose mapping is at a key."""
         here = (*at, "attributes")
         hierarchies = {name: self._build_hierarchy(tree, (*here, name)) for name, tree in wanted.attributes.items()}
-        keys = {key: (*at, key) for key in ("order", "columns", "impossible", "words")}
+        keys: dict[str, Any] = {key: (*at, key) for key in ("order", "columns", "impossible", "words")}
         with naming_lines(self._document, hierarchies=here, **keys):
             given = [wanted.impossible] if isinstance(wanted.impossible, str) else wanted.impossible
             tables = None if given is None else [relative_to(each, self._path) for each in given]

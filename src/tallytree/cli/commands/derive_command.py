@@ -211,7 +211,7 @@ def _derive(
         made = decoded(derived(releases))
         console = open_console()
         if target is None:
-            show_totals(console, made)
+            show_totals(console, made, releases[0])
         else:
             write_table_file(made, target)
         show_bound(console, releases[0].statement)
