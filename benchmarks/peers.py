@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from ratios import LeftOut, Ratio, least_seconds
 
 import tallytree as tt
-from tallytree.hierarchy import decoded
 from tallytree.release.files import write_parquet
 from tallytree.release.level_tables import NodeTable
 from tallytree.solvers.sizes import isotonic
 from tallytree.solvers.trees import project as tree
+from tallytree.sources.leaf_paths import decoded
 
 KEY = bytes(range(32))
 

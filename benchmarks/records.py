@@ -43,9 +43,9 @@ from ratios import Ratio, best
 
 import tallytree as tt
 from tallytree.accounting.conversions import rho_from_epsilon
-from tallytree.hierarchy import decoded
 from tallytree.numbers.records import MadeUpRecords
 from tallytree.release.level_tables import NodeTable
+from tallytree.sources.leaf_paths import decoded
 from tallytree.tables import Table, TableLayout
 from tallytree.views.export.records_file import write_records
 

@@ -250,12 +250,16 @@ class Tree:
         tree, self.sides = manifest["tree"], []
         for side in tree.get("attributes") or [{"columns": tree["levels"], **tree}]:
             leaves = read(folder / side["file"])
+            names = [column for each in side.get("labels", {}).values() for column in each.values()]
+            if leaves.column_names != [*side["levels"], *names]:
+                raise ValueError(f"{side['file']} has other columns than release.json says")
+            leaves = leaves.drop_columns(names)
             for above, name in pairwise(leaves.column_names):  # null below the end of a branch: its last label
                 filled = pc.coalesce(leaves[name].cast(pa.large_string()), leaves[above].cast(pa.large_string()))
                 leaves = leaves.set_column(leaves.column_names.index(name), name, filled)
             twice = len(pc.unique(joined(leaves, leaves.column_names))) < leaves.num_rows
-            if leaves.column_names != side["levels"] or any(each.null_count for each in leaves.columns) or twice:
-                raise ValueError(f"{side['file']} has other columns, a null, or a leaf twice")
+            if any(each.null_count for each in leaves.columns) or twice:
+                raise ValueError(f"{side['file']} has a null, or a leaf twice")
             self.sides.append(leaves.rename_columns(side["columns"]))
 
     def paths(self, columns: list[str]) -> list[tuple[list[str], list[Any]]]:

@@ -6,8 +6,8 @@ holds such a tree in arrays; `tallytree.product.Product` crosses several without
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -15,10 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.sources.column_types import is_integer_column, text_column, text_or_null
+from tallytree.sources.column_types import is_integer_column
+from tallytree.sources.leaf_paths import decoded, ended, filled_branches, number_level, refuse_ends_beside_nodes
 from tallytree.sources.parent_lists import leaves_of_parents
+from tallytree.sources.public_names import (
+    ByLanguage,
+    names_from_above,
+    names_of_nodes,
+    names_of_values,
+    shown_names,
+    texts_by_language,
+)
 from tallytree.sources.reading import read_public, refuse_repeated
-from tallytree.support.arrays import BoolArray, IntArray, concatenate_ranges, numbered
+from tallytree.support.arrays import IntArray, concatenate_ranges, numbered
 from tallytree.support.markup import html_table
 from tallytree.support.validate import safe_text, text
 
@@ -105,9 +114,13 @@ class Hierarchy:
         integer_columns: those supplied levels that the table of leaves has as integers; their labels are decimal text.
         reach: int64 (leaves,), how many of the supplied levels the branch of each leaf has; None where all have all. A
             branch that ends above the last level repeats its last label, one node a level, down to a leaf
-            (decision 0076).
+            (decision 76).
         unknown_from: the first supplied level, from 0, from which every parent has a last child "unknown", in which
             records count whose own label is not known; None without. See `tallytree.trees.unknown_leaves`.
+        names: by supplied level that has names, and by language (`""` where none is named): what its nodes are called,
+            large_string (n,), null for a node without a name. Labels are the codes, and the keys; names change no
+            number.
+        words: by supplied level, and by language: what the level itself is called.
     """
 
     levels: tuple[str, ...]
@@ -118,9 +131,19 @@ class Hierarchy:
     integer_columns: tuple[str, ...] = ()
     reach: IntArray | None = None
     unknown_from: int | None = None
+    names: Mapping[str, Mapping[str, pa.Array]] = field(default_factory=dict)
+    words: Mapping[str, ByLanguage] = field(default_factory=dict)
 
     @classmethod
-    def from_table(cls, table: Any, levels: Sequence[str], *, finer: bool = False) -> Hierarchy:
+    def from_table(
+        cls,
+        table: Any,
+        levels: Sequence[str],
+        *,
+        finer: bool = False,
+        labels: Mapping[str, str | ByLanguage] | None = None,
+        words: Mapping[str, str | ByLanguage] | None = None,
+    ) -> Hierarchy:
         """Build the tree from a public table of its leaves, or of what lies below them.
 
         Args:
@@ -131,12 +154,18 @@ class Hierarchy:
             finer: the table is one of smaller areas, so that rows with the same path are one leaf: a table of counties
                 is one of states too, by the levels down to the state. To be asked for, since a table of records in the
                 place of the public one would otherwise pass for it.
+            labels: names beside codes: by level, the column of the table that has the names of its nodes, or such
+                columns by language, of which the first is shown where no language is asked for:
+                `{"county": {"en": "name_en", "de": "name_de"}}`. Names may repeat. A node without a name (null) is
+                shown by its code.
+            words: by level, what people read in place of the level's name, or such texts by language.
 
         Raises:
             ValueError: no rows, a missing column, a null at the top level or above a label, or beside other nodes below
                 the same parent; a leaf listed twice and not `finer`, a level named twice or like a column of the
-                published tables.
-            TypeError: a key column holds neither text nor integers, or `table` is not a table.
+                published tables; several names of one node; names, or words, of no level.
+            TypeError: a key column holds neither text nor integers, a column of names no text, or `table` is not a
+                table.
 
         Example:
             >>> import pyarrow as pa, tallytree as tt
@@ -145,18 +174,31 @@ class Hierarchy:
             Hierarchy(all: 1, state: 2, county: 3)
         """
         names = check_level_names(levels, "levels")
-        rows = read_public(table, names, "hierarchy")
+        known = f"the levels {', '.join(names)}"
+        wanted = texts_by_language(labels, "labels", names, known)
+        called = texts_by_language(words, "words", names, known)
+        of_names = [column for columns in wanted.values() for column in columns.values()]
+        rows = read_public(table, [*dict.fromkeys((*names, *of_names))], "hierarchy")
         if rows.num_rows == 0:
             raise ValueError("hierarchy: the table of leaves is empty; give one row per leaf")
-        texts, reach_of_row = _filled_branches(rows, names)
-        labels: list[pa.Array] = []
+        texts, reach_of_row = filled_branches(rows, names)
+        codes: list[pa.Array] = []
         parents: list[IntArray] = []
+        named: dict[str, dict[str, pa.Array]] = {}
         node_of_row = np.zeros(rows.num_rows, dtype=np.int64)
-        for place, column in enumerate(texts):
-            labels_here, parent_here, node_of_row = _number_level(column, node_of_row)
-            labels.append(labels_here)
+        for place, (level, column) in enumerate(zip(names, texts, strict=True)):
+            codes_here, parent_here, node_of_row = number_level(column, node_of_row)
+            codes.append(codes_here)
             parents.append(parent_here)
-            _refuse_ends_beside_nodes(reach_of_row <= place, node_of_row, parent_here, names[place])
+            refuse_ends_beside_nodes(reach_of_row <= place, node_of_row, parent_here, level)
+            if level in wanted:
+                of_level = {
+                    language: names_of_nodes(rows, each, node_of_row, codes_here, level)
+                    for language, each in wanted[level].items()
+                }
+                repeated = np.unique(node_of_row[reach_of_row <= place])
+                above = named.get(names[place - 1], {})
+                named[level] = names_from_above(of_level, above, parent_here, repeated) if place else of_level
         if not finer and len(parents[-1]) < rows.num_rows:
             _, first, times = np.unique(node_of_row, return_index=True, return_counts=True)
             refuse_repeated(
@@ -171,11 +213,11 @@ class Hierarchy:
                 raise ValueError(
                     f"levels: {ROOT!r} is the name of the root that is added above several top nodes; rename the level"
                 )
-            labels.insert(0, pa.array([ROOT], pa.large_string()))
+            codes.insert(0, pa.array([ROOT], pa.large_string()))
             parents.insert(0, np.empty(0, dtype=np.int64))
         else:
             parents[0] = np.empty(0, dtype=np.int64)
-        sizes = [len(label) for label in labels]
+        sizes = [len(each) for each in codes]
         first_child = tuple(
             np.searchsorted(below, np.arange(n + 1)).astype(np.int64)
             for n, below in zip(sizes[:-1], parents[1:], strict=True)
@@ -185,10 +227,19 @@ class Hierarchy:
         reach = np.empty(sizes[-1], dtype=np.int64)
         reach[node_of_row] = reach_of_row
         short = None if (reach == len(names)).all() else reach
-        return cls(shown, names, tuple(labels), tuple(parents), first_child, integers, short)
+        return cls(shown, names, tuple(codes), tuple(parents), first_child, integers, short, names=named, words=called)
 
     @classmethod
-    def from_parents(cls, table: Any, *, child: str, parent: str, level: str) -> Hierarchy:
+    def from_parents(
+        cls,
+        table: Any,
+        *,
+        child: str,
+        parent: str,
+        level: str,
+        labels: str | ByLanguage | None = None,
+        words: Mapping[str, str | ByLanguage] | None = None,
+    ) -> Hierarchy:
         """Build the tree from a public list of areas and their parents: one row for each area.
 
         Levels are ordered by the parents: the areas without one are the top level. An area without children above the
@@ -199,6 +250,8 @@ class Hierarchy:
             child: the column with the area's code, which is its label. No other area has it, at any level.
             parent: the column with the code of the area above; null at the top level.
             level: the column with the name of the area's level, such as `county`.
+            labels: the column with the name of the area, or such columns by language; see `from_table`.
+            words: see `from_table`.
 
         Raises:
             ValueError: an area listed twice, or with two parents; a parent that is not listed; areas in a circle; an
@@ -217,21 +270,33 @@ class Hierarchy:
             text(name, argument, "the name of a column")
         if len(set(asked.values())) < 3:
             raise ValueError("child: of child, parent and level two name the same column; name three columns")
-        leaves = leaves_of_parents(read_public(table, list(asked.values()), "hierarchy"), *asked.values())
-        return cls.from_table(leaves, levels=leaves.column_names)
+        names = texts_by_language(None if labels is None else {"": labels}, "labels", [""], "the areas").get("", {})
+        rows = read_public(table, [*dict.fromkeys((*asked.values(), *names.values()))], "hierarchy")
+        leaves, columns = leaves_of_parents(rows, child, parent, level, names)
+        return cls.from_table(leaves, leaves.column_names[: len(columns)], labels=columns, words=words)
 
     @classmethod
-    def from_values(cls, level: str, values: Sequence[str | int]) -> Hierarchy:
+    def from_values(
+        cls,
+        level: str,
+        values: Sequence[str | int],
+        *,
+        labels: Mapping[Any, str | ByLanguage] | None = None,
+        words: str | ByLanguage | None = None,
+    ) -> Hierarchy:
         """A hierarchy of one level, such as the values of an attribute.
 
         Args:
             level: its name.
             values: texts or integers, in the order in which they are published. They are public: never those that the
                 records happen to have.
+            labels: names beside codes: by value, its name, or its names by language: `{"emp": "Employed"}`. A value
+                without one is shown as it is.
+            words: what people read in place of the level's name, or such texts by language.
 
         Raises:
-            ValueError: no value, a null, or one that is listed twice.
-            TypeError: neither text nor integers, or no list.
+            ValueError: no value, a null, or one that is listed twice; a name of something that is no value.
+            TypeError: neither text nor integers, or no list; names, or words, that are no text.
 
         Example:
             >>> import tallytree as tt
@@ -250,7 +315,15 @@ class Hierarchy:
                 f"values: the values {first[values[twice - 1]]} and {twice} of the list are the same; list each once"
             )
         listed = pa.array(values, pa.string() if values and isinstance(values[0], str) else pa.int64())
-        return cls.from_table(pa.table({text(level, "level", "the name of a level"): listed}), [level])
+        made = cls.from_table(
+            pa.table({text(level, "level", "the name of a level"): listed}),
+            [level],
+            words=None if words is None else {level: words},
+        )
+        named = texts_by_language(labels, "labels", values, "the values")
+        if not named:
+            return made
+        return replace(made, names={level: names_of_values(values, named)})
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes."""
@@ -258,8 +331,9 @@ class Hierarchy:
 
     def _repr_html_(self) -> str:
         """The levels as a table, for notebooks."""
-        first = [", ".join(str(label)[:40] for label in labels[:3].to_pylist()) for labels in self.labels]
-        rows = zip(self.levels, (self.size(depth) for depth in range(len(self.levels))), first, strict=True)
+        every = range(len(self.levels))
+        first = [", ".join(str(label)[:40] for label in self.shown(depth)[:3].to_pylist()) for depth in every]
+        rows = zip(self.levels, map(self.size, every), first, strict=True)
         return html_table("Hierarchy", ("level", "nodes", "first labels"), rows)
 
     def possible(self, depth: int) -> int:
@@ -284,6 +358,15 @@ class Hierarchy:
     def size(self, depth: int) -> int:
         """How many nodes the level has."""
         return len(self.labels[depth])
+
+    def shown(self, depth: int, language: str | None = None) -> pa.Array:
+        """What people read in place of the labels of a level: large_string (n,).
+
+        It is the name of a node; its label where it has none; and the name with the label in brackets where siblings
+        would be shown alike. In the given language; where names are not in that, in the first that they are in.
+        """
+        names, parents = self.names.get(self.levels[depth], {}), self.parent[depth] if depth else None
+        return shown_names(names, self.labels[depth].cast(pa.large_string()), parents, language)
 
     def children(self, depth: int, nodes: IntArray) -> tuple[IntArray, IntArray]:
         """The children of `nodes`, family after family, and the offsets where families begin."""
@@ -353,7 +436,8 @@ class Hierarchy:
 
     def ended_paths(self, depth: int) -> pa.Table:
         """The paths of all nodes of a level as `from_table` takes them: null below the end of a branch."""
-        return ended(self.path_table(depth, np.arange(self.size(depth), dtype=np.int64)), self.reach_at(depth))
+        paths = self.path_table(depth, np.arange(self.size(depth), dtype=np.int64))
+        return ended(paths, self.reach_at(depth))
 
     def leaf_table(self) -> pa.Table:
         """The paths of all leaves in the hierarchy's order: row i is leaf i."""
@@ -364,25 +448,6 @@ class Hierarchy:
 def stored_level(given: str, root: str = ROOT) -> str:
     """The stored name of a level that somebody names: `"total"` is the root, whose name is `root`."""
     return root if given == TOTAL else given
-
-
-def decoded(table: pa.Table) -> pa.Table:
-    """A table with plain strings in place of dictionaries of strings."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            texts = table.column(place).cast(pa.large_string())
-            table = table.set_column(place, field.with_type(pa.large_string()), texts)
-    return table
-
-
-def ended(paths: pa.Table, reach: IntArray | None) -> pa.Table:
-    """Paths with nulls in the columns that the branch of a row does not reach."""
-    if reach is None:
-        return paths
-    for place, name in enumerate(paths.column_names):
-        column = decoded(paths.select([name])).column(0)
-        paths = paths.set_column(place, name, pc.if_else(pa.array(reach > place), column, pa.scalar(None, column.type)))
-    return paths
 
 
 def nodes_per_level(tree: Levels) -> dict[str, int]:
@@ -429,66 +494,3 @@ def check_level_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
         if name.casefold() in RESERVED:
             raise ValueError(f"{argument}: {name!r} is a column of the published tables; rename the level")
     return tuple(names)
-
-
-_ENDS = (
-    "leave the levels below the end of a branch null, in the one row that it has (state Berlin, county null), or give "
-    "a list of areas and their parents to Hierarchy.from_parents; other rows need a label, so drop or fill those"
-)
-
-
-def _filled_branches(rows: pa.Table, names: Sequence[str]) -> tuple[list[pa.Array], IntArray]:
-    """The columns as text, with the last label of a branch repeated below its end; and how many each row has.
-
-    Raises:
-        ValueError: a null at the top level, or above a label.
-    """
-    texts = [text_column(rows, names[0], "hierarchy")]
-    reach = np.full(rows.num_rows, len(names), dtype=np.int64)
-    for place, name in enumerate(names[1:], 1):
-        column = text_or_null(rows, name, "hierarchy").combine_chunks()
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        wrong = there & (reach < place)
-        if wrong.any():
-            raise ValueError(
-                f"hierarchy: row {int(np.argmax(wrong)) + 1} has a label at {name!r}, but null (or an empty cell) at "
-                f"{names[place - 1]!r} above it; {_ENDS}"
-            )
-        reach = np.where(there, reach, np.minimum(reach, place))
-        texts.append(pc.coalesce(column, texts[-1]))
-    return texts, reach
-
-
-def _refuse_ends_beside_nodes(ends: BoolArray, node_of_row: IntArray, parents: IntArray, level: str) -> None:
-    """Refuse branches that end, by one row, and go on by another one.
-
-    Raises:
-        ValueError: there are such.
-    """
-    if not ends.any():
-        return
-    families = np.bincount(parents)[parents[node_of_row]]
-    named = np.zeros(len(parents), dtype=np.bool_)
-    named[node_of_row[~ends]] = True
-    wrong = ends & ((families > 1) | named[node_of_row])
-    if wrong.any():
-        raise ValueError(
-            f"hierarchy: row {int(np.argmax(wrong)) + 1} has null keys (or empty cells) at {level!r}, but other rows "
-            f"have areas of that level below the same parent; {_ENDS}"
-        )
-
-
-def _number_level(text: pa.Array, parent_of_row: IntArray) -> tuple[pa.Array, IntArray, IntArray]:
-    """Number the nodes of one level: by parent, then by first appearance.
-
-    Returns their labels, their parents, and each row's node.
-    """
-    encoded = text.dictionary_encode()
-    label_of_row = encoded.indices.to_numpy().astype(np.int64)
-    key = parent_of_row * len(encoded.dictionary) + label_of_row
-    _, first_row, inverse = np.unique(key, return_index=True, return_inverse=True)
-    order = np.lexsort((first_row, parent_of_row[first_row]))
-    number = np.empty_like(order)
-    number[order] = np.arange(len(order))
-    rows = first_row[order]
-    return text.take(pa.array(rows)), parent_of_row[rows], number[inverse].astype(np.int64)

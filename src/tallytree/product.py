@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, decoded, describe_levels
+from tallytree.hierarchy import ROOT, Hierarchy, check_level_names, describe_levels
+from tallytree.sources.leaf_paths import decoded
+from tallytree.sources.public_names import ByLanguage, texts_by_language
 from tallytree.support.arrays import IntArray, concatenate_ranges
 from tallytree.support.markup import html_table
 from tallytree.support.validate import safe_text, text
@@ -43,12 +45,14 @@ class Product:
             treated as one outside the hierarchies (`on_unknown`). A label stands for all nodes that have it; name the
             levels above it too where these are several. Name only what is impossible by definition, by a source that
             does not depend on the records. What no record happens to have is private.
+        words: by column, or by attribute, what people read in place of its name, or such texts by language:
+            `{"o_municipality": "homes"}`. Columns that are named as the levels of their hierarchy have its words.
 
     Raises:
         ValueError: an order that names an attribute too often, too rarely or that does not exist; column names that
             repeat; more cells than 64-bit numbers can address; impossible combinations that the hierarchies do not
-            have, or that leave nothing.
-        TypeError: something that is not a `Hierarchy`, or no table.
+            have, or that leave nothing; words of what is neither a column nor an attribute.
+        TypeError: something that is not a `Hierarchy`, or no table; words that are no text.
 
     Example:
         >>> import pyarrow as pa, tallytree as tt
@@ -68,6 +72,7 @@ class Product:
         order: Sequence[str] | None = None,
         columns: Mapping[str, Sequence[str]] | None = None,
         impossible: Any = None,
+        words: Mapping[str, str | ByLanguage] | None = None,
     ) -> None:
         if not isinstance(hierarchies, Mapping):
             raise TypeError(
@@ -86,15 +91,11 @@ class Product:
         if self.ordered:
             _check_order(order, self.attributes)
         self._refined_attribute = tuple(position[name] for name in order)
-        refined = np.zeros((len(order) + 1, len(self.attributes)), dtype=np.int64)
-        for step, attribute in enumerate(self._refined_attribute):
-            refined[step + 1] = refined[step]
-            refined[step + 1, attribute] += 1
-        self._refined = refined
-        names = [
-            self.attributes[attribute].columns[refined[step, attribute]]
-            for step, attribute in enumerate(self._refined_attribute)
-        ]
+        self._refined = refined = np.zeros((len(order) + 1, len(self.attributes)), dtype=np.int64)
+        refined[np.arange(1, len(order) + 1), list(self._refined_attribute)] = 1
+        refined.cumsum(axis=0, out=refined)
+        steps = enumerate(self._refined_attribute)
+        names = [self.attributes[each].columns[refined[step, each]] for step, each in steps]
         self.levels = (ROOT, *names)  # of the root alone without an order
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
@@ -102,16 +103,18 @@ class Product:
         self._never: ImpossibleNodes | None = None
         if self.ordered and self.impossible:
             self._never = ImpossibleNodes.of(self.impossible, self.attributes, refined.tolist())
+        known = {column: side.hierarchy.words.get(column) for side in self.attributes for column in side.columns}
+        shown = f"the columns {', '.join(known)} and the attributes {', '.join(hierarchies)}"
+        self.words = {column: texts for column, texts in known.items() if texts}
+        self.words |= texts_by_language(words, "words", [*known, *hierarchies], shown)
 
     def __repr__(self) -> str:
         """The levels with their numbers of nodes; without an order, those of each attribute."""
         impossible = [f"impossible: {sum(each.table.num_rows for each in self.impossible)}"] if self.impossible else []
         if self.ordered:
             return f"Product({'; '.join([describe_levels(self), *impossible])})"
-        sides = [
-            f"{side.name}: {', '.join(f'{column} {side.size(i)}' for i, column in enumerate(side.columns, 1))}"
-            for side in self.attributes
-        ]
+        levels = [[f"{column} {side.size(i)}" for i, column in enumerate(side.columns, 1)] for side in self.attributes]
+        sides = [f"{side.name}: {', '.join(each)}" for side, each in zip(self.attributes, levels, strict=True)]
         return f"Product({'; '.join([*sides, *impossible])})"
 
     def _repr_html_(self) -> str:
@@ -130,13 +133,12 @@ class Product:
         Raises:
             ValueError: an attribute or a column has that name already.
         """
-        hierarchies = {side.name: side.hierarchy for side in self.attributes} | {
-            name: Hierarchy.from_values(name, values)
-        }
+        hierarchies = {side.name: side.hierarchy for side in self.attributes}
+        hierarchies |= {name: Hierarchy.from_values(name, values)}
         columns = {side.name: side.columns for side in self.attributes} | {name: (name,)}
         if len(hierarchies) == len(self.attributes):
             raise ValueError(f"hierarchies: {name!r} is an attribute already; give it another name")
-        made = Product(hierarchies, columns=columns)
+        made = Product(hierarchies, columns=columns, words=self.words)
         made.impossible = self.impossible  # its sides are those of the attributes before
         return made
 
@@ -211,8 +213,7 @@ class Product:
             refined: per attribute, how many of its columns the table has.
             parts: for every attribute of which it has any, the node of each row.
         """
-        has = (self._refined <= np.asarray(refined)).all(axis=1)
-        depth = int(np.flatnonzero(has)[-1])
+        depth = int(np.flatnonzero((self._refined <= np.asarray(refined)).all(axis=1))[-1])
         if depth == 0:
             return None
         number, given = np.zeros(len(parts[0]), dtype=np.int64), iter(parts)

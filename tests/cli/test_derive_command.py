@@ -8,8 +8,8 @@ import tallytree as tt
 from helpers import dense_trees as small
 from helpers import releases
 from tallytree.cli.failures import ExitCode
-from tallytree.hierarchy import decoded
 from tallytree.release.intervals import COVERS
+from tallytree.sources.leaf_paths import decoded
 
 
 @pytest.fixture

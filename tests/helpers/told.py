@@ -135,7 +135,7 @@ def texts(made: Made) -> dict[str, list[str]]:
         "front": [f"{front.number} {front.unit} {front.error}", front.what, front.left_out, front.verdict],
         "bars": [each for bar in front.bars for each in (f"{bar.level}: {bar.words}", bar.least)],
         "cards": [f"{card.question} {card.number}. {card.sentence}" for card in front.cards],
-        "summary": [answer for _, answer in summary(release, errors)],
+        "summary": [answer for _, answer in summary(view, errors)],
         "sections": [],
         "pictures": [],
         "explorer": [str(facts(view, "title")[key]) for key in ("bound", "unlisted", "sure")],

@@ -21,10 +21,10 @@ from helpers.inside import (
     plan_stability,
     sensitivity,
 )
-from tallytree.hierarchy import decoded
 from tallytree.release import released_tables as measured_module
 from tallytree.release.released_tables import MeasuredTable
 from tallytree.sizes import SizesDomain
+from tallytree.sources.leaf_paths import decoded
 
 AREAS = tt.Hierarchy.from_table(pa.table({"s": ["A", "A", "B"], "c": ["x", "y", "x"]}), ["s", "c"])
 KEY = bytes(range(32))

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.hierarchy import decoded
 from tallytree.release import files as files_module
 from tallytree.release import level_tables
 from tallytree.release import release as release_module
 from tallytree.release.files import write_parquet
 from tallytree.release.level_tables import FileTable, NodeTable, read_all
+from tallytree.sources.leaf_paths import decoded
 
 PATHS = ["o_state", "o_county", "d_state", "d_county"]
 

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.hierarchy import decoded
 from tallytree.release import level_tables
 from tallytree.release import release as release_module
 from tallytree.release.manifest import file_stem
+from tallytree.sources.leaf_paths import decoded
 
 AWKWARD = ['comma, "quote"', "line\nbreak", "Ελλάδα", "日本", "a/b\\c", "", " space ", "\U0001f600", "=1+1", "NULL"]
 

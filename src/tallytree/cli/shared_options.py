@@ -64,6 +64,10 @@ BoundariesOption = Annotated[
         help="For maps, the shapes of a level's areas: GeoJSON, TopoJSON or GeoParquet. May be repeated.",
     ),
 ]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option(metavar="CODE", help="Of names and words, such as en. If absent: the first that each is in."),
+]
 BoundaryCodeOption = Annotated[
     str | None,
     typer.Option(

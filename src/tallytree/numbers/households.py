@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import TOTAL, Hierarchy, decoded
+from tallytree.hierarchy import TOTAL, Hierarchy
 from tallytree.release import HouseholdsRelease, beside_paths
 from tallytree.release.households_release import area_tables
 from tallytree.release.intervals import checked_alpha, quantile
 from tallytree.release.view.release_view import ReleaseView, published_level
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.arrays import FloatArray, IntArray, offsets_of
 from tallytree.tables.layout import table_of
 

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.hierarchy import decoded
 from tallytree.numbers.households import (
     RANDOM_HOUSEHOLDS,
     HouseholdSizes,
@@ -32,6 +31,7 @@ from tallytree.release.households_release import IN_HOUSEHOLD, IN_OR_OUTSIDE
 from tallytree.release.level_tables import ROWS_AT_ONCE, in_slices
 from tallytree.release.remainders import refuse_remainders
 from tallytree.release.view.release_view import ReleaseView, path_columns
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.arrays import IntArray, chunks, numbered
 from tallytree.support.validate import integer
 from tallytree.trees.leaf_codes import codes_by_side

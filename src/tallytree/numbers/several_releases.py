@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import RESERVED, TOTAL, decoded
+from tallytree.hierarchy import RESERVED, TOTAL
 from tallytree.kinds.columns import LISTED_FROM, UNBIASED
 from tallytree.numbers.accuracy.replicate_errors import opened
 from tallytree.numbers.cells import ReleasedCells, Replication, with_floor
@@ -30,6 +30,7 @@ from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import counted_unit, is_bounded
 from tallytree.release.intervals import checked_alpha, quantile, stated_errors
 from tallytree.release.view.release_view import path_columns
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.validate import safe_text
 

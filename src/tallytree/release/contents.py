@@ -126,7 +126,8 @@ def _check_hierarchies(place: Path, manifest: Mapping[str, Any]) -> None:
     leaves = []
     for side in sides:
         schema, rows = _opened(place, manifest, side["file"])
-        if not _has_columns(schema, side["levels"], ()):
+        names = [column for by_language in side.get("labels", {}).values() for column in by_language.values()]
+        if not _has_columns(schema, [*side["levels"], *names], ()):
             raise ValueError(f"folder: {str(place)!r} {NOT_ITS_TREE}; take a fresh copy of the release")
         leaves.append(rows)
     finest = manifest["statement"]["levels"][-1]

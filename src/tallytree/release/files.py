@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tallytree.hierarchy import decoded
 from tallytree.release.level_tables import FileTable, LevelTable, in_slices
 from tallytree.release.manifest import MANIFEST
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.spill_folders import is_locked, locked
 from tallytree.support.validate import path_text
 from tallytree.support.whole_files import flush, write_whole

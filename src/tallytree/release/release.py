@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded, stored_level
+from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, stored_level
 from tallytree.kinds.kind import Kind
 from tallytree.kinds.registry import kind_of
 from tallytree.product import Product
@@ -72,6 +72,8 @@ from tallytree.release.notebook_view import release_html
 from tallytree.release.quality import STANDARD, QualityThresholds, with_quality
 from tallytree.release.registry_entry import REGISTRY_FILE, has_entry, registry_entry
 from tallytree.release.stored_tree import StoredTree, described_tree, write_tree
+from tallytree.release.view.sides import with_names
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.machine import side_by_side
 from tallytree.support.stages import stage
 from tallytree.support.validate import path_text, text
@@ -127,6 +129,7 @@ class Release(DerivedNumbers):
         dense: bool = False,
         unbiased: bool = False,
         thresholds: QualityThresholds = STANDARD,
+        names: bool = False,
     ) -> pa.Table:
         """The published numbers of a level, or of a table, with their errors where these are known.
 
@@ -161,6 +164,8 @@ class Release(DerivedNumbers):
                 around it. Of flows, also `listed_from`: the least estimate with which a cell that is 0 would have a
                 row, which intervals take into account.
             thresholds: of the verdicts; by default those of Statistics Canada.
+            names: also the names of nodes, where the hierarchy has any: after `county` the column `county_name`, or
+                `county_name_en` and so on by language. Labels stay the keys.
 
         Raises:
             ValueError: an unknown level; `dense` for more than 10^8 cells, or for a release without a tree; with
@@ -180,6 +185,7 @@ class Release(DerivedNumbers):
             table = with_intervals(table, alpha, stated_errors(self.statement, name))
         judged = with_quality(table, stated_errors(self.statement, name), thresholds)
         shown = judged if unbiased else without_hidden(judged)
+        shown = with_names(shown, self.tree) if names else shown
         return shown if dictionaries else decoded(shown)
 
     def to_pandas(self, *level: str, **options: Any) -> Any:

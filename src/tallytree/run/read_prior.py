@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.engines import Local
-from tallytree.hierarchy import RESERVED, Hierarchy, ended
+from tallytree.hierarchy import RESERVED, Hierarchy
 from tallytree.kinds.terms import OnUnknown
 from tallytree.private import CountRecords, LeafCounts
 from tallytree.product import Attribute, Product
@@ -23,6 +23,7 @@ from tallytree.run.options import PriorOptions
 from tallytree.run.prior import Prior, release_of
 from tallytree.run.release_keys import plan_digest
 from tallytree.solvers.tables.variance import Table as Place
+from tallytree.sources.leaf_paths import ended
 from tallytree.sources.locate import locate
 from tallytree.sources.reading import column_names
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, NumberArray, sum_by_key

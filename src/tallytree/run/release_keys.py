@@ -189,9 +189,11 @@ def plan_digest(asked: str, tree: Hierarchy | Product) -> str:
 
     Args:
         asked: the canonical text of the spec and of the planned statement.
-        tree: the public tree; its labels and their order are part of the digest.
+        tree: the public tree; its labels and their order are part of the digest. Names beside them, and words, are
+            not: they decide neither what is measured nor the noise, and no number depends on them. So a release that is
+            repeated after a name was corrected has the same numbers, and pays nothing.
     """
-    description, hierarchies = described_tree(tree)
+    description, hierarchies = described_tree(tree, names=False)
     digest = hashlib.sha256()
     for text in (asked, json.dumps(description, sort_keys=True)):
         _add(digest, text.encode("utf-8", "surrogatepass"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -14,14 +14,19 @@ from tallytree.sources.column_types import text_column, text_or_null
 _ARGUMENT = "hierarchy"
 
 
-def leaves_of_parents(rows: pa.Table, child: str, parent: str, level: str) -> pa.Table:
+def leaves_of_parents(
+    rows: pa.Table, child: str, parent: str, level: str, names: Mapping[str, str]
+) -> tuple[pa.Table, dict[str, dict[str, str]]]:
     """The table of leaves: a column for each level, top first, with null below an area that has no children.
+
+    After these come columns of names, which the mapping names by level and language.
 
     Args:
         rows: one for each area.
         child: the column with the area's code.
         parent: the column with the code of the area above; null at the top level.
         level: the column with the name of the area's level.
+        names: by language, the column with the area's name; empty without names.
 
     Raises:
         ValueError: see `tallytree.Hierarchy.from_parents`.
@@ -31,7 +36,7 @@ def leaves_of_parents(rows: pa.Table, child: str, parent: str, level: str) -> pa
         raise ValueError(f"{_ARGUMENT}: the list of areas is empty; give one row per area")
     codes, kinds = text_column(rows, child, _ARGUMENT), text_column(rows, level, _ARGUMENT).dictionary_encode()
     above = text_or_null(rows, parent, _ARGUMENT)
-    names, level_of = kinds.dictionary.to_pylist(), kinds.indices.to_numpy().astype(np.int64)
+    levels, level_of = kinds.dictionary.to_pylist(), kinds.indices.to_numpy().astype(np.int64)
     distinct = codes.dictionary_encode()
     if len(distinct.dictionary) < len(codes):
         first = np.unique(distinct.indices.to_numpy(), return_index=True)[1]
@@ -43,22 +48,22 @@ def leaves_of_parents(rows: pa.Table, child: str, parent: str, level: str) -> pa
         _refuse(codes, int(np.argmax(orphan)), "has a parent that is not listed", "list the parent, or leave it null")
     has = np.flatnonzero(parents >= 0)
     pairs = np.unique(np.stack([level_of[parents[has]], level_of[has]], axis=1), axis=0).tolist()
-    order = _ordered(len(names), pairs)
+    order = _ordered(len(levels), pairs)
     if order is None:
         raise ValueError(
-            f"{_ARGUMENT}: its parents do not put the levels {', '.join(map(repr, names[:20]))} in one order: there is "
-            "a circle, or two levels lie side by side; each area's parent must be of the level above"
+            f"{_ARGUMENT}: its parents do not put the levels {', '.join(map(repr, levels[:20]))} in one order: there "
+            "is a circle, or two levels lie side by side; each area's parent must be of the level above"
         )
     rank = np.argsort(order)[level_of]
     expected = np.where(parents >= 0, rank[parents] + 1, 0)
     if (rank != expected).any():
         place = int(np.argmax(rank != expected))
-        level_above = "no area" if parents[place] < 0 else f"one of the level {names[level_of[parents[place]]]!r}"
+        level_above = "no area" if parents[place] < 0 else f"one of the level {levels[level_of[parents[place]]]!r}"
         _refuse(
             codes,
             place,
-            f"of the level {names[level_of[place]]!r} has {level_above} above it",
-            f"its parent must be of the level {names[order[rank[place] - 1]]!r}: list one between them"
+            f"of the level {levels[level_of[place]]!r} has {level_above} above it",
+            f"its parent must be of the level {levels[order[rank[place] - 1]]!r}: list one between them"
             if rank[place]
             else "leave its parent null",
         )
@@ -71,7 +76,14 @@ def leaves_of_parents(rows: pa.Table, child: str, parent: str, level: str) -> pa
         paths[known, rank[here[known]]] = here[known]
         here[known] = parents[here[known]]
     columns = [codes.take(pa.array(places, mask=places < 0)) for places in np.ascontiguousarray(paths.T)]
-    return pa.table(dict(zip([names[i] for i in order], columns, strict=True)))
+    leaves = pa.table(dict(zip([levels[i] for i in order], columns, strict=True)))
+    of_levels: dict[str, dict[str, str]] = {}
+    for place, name in enumerate(leaves.column_names):
+        of_levels[name] = {language: f"{''.join(levels)} {place} {column}" for language, column in names.items()}
+        for language, column in of_levels[name].items():
+            row = paths[:, place]
+            leaves = leaves.append_column(column, rows.column(names[language]).take(pa.array(row, mask=row < 0)))
+    return leaves, of_levels
 
 
 def _ordered(levels: int, pairs: Iterable[list[int]]) -> list[int] | None:

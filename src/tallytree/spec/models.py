@@ -355,24 +355,27 @@ class Spec(Section):
 
     def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
         """The hierarchy whose mapping is at a key."""
-        with naming_lines(self._document, hierarchy=(*at, "path"), levels=(*at, "levels")):
+        keys: dict[str, Any] = {key: (*at, key) for key in ("levels", "labels", "words")}
+        with naming_lines(self._document, hierarchy=(*at, "path"), **keys):
             table = relative_to(wanted.path, self._path)
             refuse_private(table, "hierarchy", self.table(self.private_table), self.private_table)
+            names: dict[str, Any] = {"labels": wanted.labels, "words": wanted.words}
             if wanted.parents is not None:
-                return Hierarchy.from_parents(table, **wanted.parents)
-            return Hierarchy.from_table(table, levels=wanted.levels or (), finer=wanted.finer)
+                return Hierarchy.from_parents(table, **wanted.parents, **names)
+            return Hierarchy.from_table(table, levels=wanted.levels or (), finer=wanted.finer, **names)
 
     def _build_product(self, wanted: ProductSpec, at: KeyPath) -> Product:
         """The product whose mapping is at a key."""
         here = (*at, "attributes")
         hierarchies = {name: self._build_hierarchy(tree, (*here, name)) for name, tree in wanted.attributes.items()}
-        order, columns, impossible = ((*at, name) for name in ("order", "columns", "impossible"))
-        with naming_lines(self._document, hierarchies=here, order=order, columns=columns, impossible=impossible):
+        keys: dict[str, Any] = {key: (*at, key) for key in ("order", "columns", "impossible", "words")}
+        with naming_lines(self._document, hierarchies=here, **keys):
             given = [wanted.impossible] if isinstance(wanted.impossible, str) else wanted.impossible
             tables = None if given is None else [relative_to(each, self._path) for each in given]
             for table in tables or ():
                 refuse_private(table, "impossible", self.table(self.private_table), self.private_table)
-            return Product(hierarchies, order=wanted.order, columns=wanted.columns, impossible=tables)
+            options: dict[str, Any] = {"columns": wanted.columns, "impossible": tables, "words": wanted.words}
+            return Product(hierarchies, order=wanted.order, **options)
 
     def _build_mechanism(self, wanted: MechanismSpec) -> Any:
         package, base = self.mechanisms

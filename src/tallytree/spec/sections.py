@@ -32,6 +32,17 @@ class HierarchySpec(Section):
     child: Text | None = Field(None, description="of a list of areas and parents, name the column of the area's code")
     parent: Text | None = Field(None, description="name the column of the code of the area above, null at the top")
     level: Text | None = Field(None, description="name the column of the name of the area's level")
+    labels: Text | dict[str, Text | dict[str, Text]] | None = Field(
+        None,
+        description=(
+            "name the columns of the table that have names beside the codes, by level: labels: {county: name}, or by "
+            "language: labels: {county: {en: name_en, de: name_de}}; of a list of areas and their parents one column, "
+            "labels: name, or by language: labels: {en: name_en}"
+        ),
+    )
+    words: dict[str, Text | dict[str, Text]] | None = Field(
+        None, description="say what people read in place of a level's name: words: {county: counties}"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -54,7 +65,7 @@ class HierarchySpec(Section):
         return self
 
     @property
-    def parents(self) -> dict[str, str] | None:
+    def parents(self) -> dict[str, Any] | None:
         """The columns of a list of areas and their parents, by the argument of `Hierarchy.from_parents`."""
         named = {"child": self.child, "parent": self.parent, "level": self.level}
         given = {name: column for name, column in named.items() if column is not None}
@@ -84,6 +95,12 @@ class ProductSpec(Section):
         description=(
             "name a public table, or several, of combinations that no record can have: impossible: no_such_cells.csv; "
             "its columns are levels of two or more attributes"
+        ),
+    )
+    words: dict[str, Text | dict[str, Text]] | None = Field(
+        None,
+        description=(
+            "say what people read in place of the name of a column or an attribute: words: {patient_sex: patients}"
         ),
     )
 

@@ -17,9 +17,10 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import ROOT, TOTAL, Hierarchy, decoded
+from tallytree.hierarchy import ROOT, TOTAL, Hierarchy
 from tallytree.product import Attribute, Product, crossed_paths
 from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.large_arrays import LargeArrays
 from tallytree.support.validate import safe_text

@@ -46,7 +46,7 @@ def with_unknown_leaves(tree: Any, on_unknown: Any) -> Any:
         return tree
     given = [each.table for each in tree.impossible] or None
     named = {side.name: side.columns for side in tree.attributes}
-    return Product(sides, tree.order if tree.ordered else None, named, given)
+    return Product(sides, tree.order if tree.ordered else None, named, given, tree.words)
 
 
 def _extended(
@@ -85,4 +85,17 @@ def _extended(
             pa.table({name: above.column(name) if name in above.column_names else label for name in tree.columns})
         )
     extended = Hierarchy.from_table(pa.concat_tables(paths), tree.columns)
-    return replace(extended, integer_columns=tree.integer_columns, unknown_from=place)
+    called = {
+        level: {language: _at_known(own, extended, level, place) for language, own in by_language.items()}
+        for level, by_language in tree.names.items()
+    }
+    return replace(extended, integer_columns=tree.integer_columns, unknown_from=place, names=called, words=tree.words)
+
+
+def _at_known(names: pa.Array, extended: Hierarchy, level: str, place: int) -> pa.Array:
+    """The names of a level of the tree that was extended; null at the nodes that were added."""
+    added = np.zeros(extended.size(extended.levels.index(level)), dtype=np.bool_)
+    if extended.columns.index(level) >= place:
+        labels = extended.labels[extended.levels.index(level)]
+        added = pc.equal(labels, UNKNOWN).to_numpy(zero_copy_only=False)
+    return names.take(pa.array(np.cumsum(~added) - 1, mask=added))

@@ -10,9 +10,9 @@ import pytest
 
 import tallytree as tt
 from helpers.inside import export
-from tallytree.hierarchy import decoded
 from tallytree.release.intervals import LevelErrors
 from tallytree.release.quality import with_quality
+from tallytree.sources.leaf_paths import decoded
 
 KINDS = ("counts", "flows", "sizes", "tables", "people")
 

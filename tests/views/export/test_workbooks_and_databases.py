@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallytree as tt
-from tallytree.hierarchy import decoded
 from tallytree.release.intervals import LevelErrors
 from tallytree.release.quality import with_quality
+from tallytree.sources.leaf_paths import decoded
 from tallytree.views.export import export, xlsx_file
 from tallytree.views.export.naming import file_stems, sheet_names, unique_names
 

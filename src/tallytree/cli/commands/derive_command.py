@@ -201,17 +201,17 @@ def _derive(
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.statements import show_bound
         from tallytree.cli.rendering.terminal import open_console, show_line
-        from tallytree.hierarchy import decoded
         from tallytree.release import Release
         from tallytree.release.files import checked_table_file, write_table_file
         from tallytree.release.intervals import COVERS
+        from tallytree.sources.leaf_paths import decoded
 
         target = None if out is None else checked_table_file(out)
         releases = [Release.load(folder) for folder in folders]
         made = decoded(derived(releases))
         console = open_console()
         if target is None:
-            show_totals(console, made)
+            show_totals(console, made, releases[0])
         else:
             write_table_file(made, target)
         show_bound(console, releases[0].statement)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
+from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption, LanguageOption
 
 
 def explore(
@@ -27,6 +27,7 @@ def explore(
     ] = None,
     boundaries: BoundariesOption = None,
     boundary_code: BoundaryCodeOption = None,
+    language: LanguageOption = None,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
 ) -> None:
     """Walk a release in the browser; spends nothing.
@@ -48,14 +49,14 @@ def explore(
         if static is not None:
             if port is not None:
                 raise ValueError(f"port: {port} has no use with --static, which serves nothing; leave it out")
-            write_static(folder, static, shapes, boundary_code)
+            write_static(folder, static, shapes, boundary_code, language)
             show_line(open_console(), f"Nothing was spent. Page: {static / 'index.html'}")
             return
         token = secrets.token_urlsafe()
         with TemporaryDirectory(prefix="tallytree-explore-") as made:
             server = opened_server(Path(made), port, token)
             with server:
-                fill_folder(Path(made), folder, shapes, boundary_code)
+                fill_folder(Path(made), folder, shapes, boundary_code, language)
                 address = address_of(server, token)
                 show_line(open_console(), f"Exploring {folder} at {address} (Ctrl-C ends it).")
                 with opened_browser(address) if show else nullcontext():

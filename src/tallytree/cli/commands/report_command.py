@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
+from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption, LanguageOption
 from tallytree.support.stages import stage
 
 
@@ -26,6 +26,7 @@ def report(
     ] = None,
     boundaries: BoundariesOption = None,
     boundary_code: BoundaryCodeOption = None,
+    language: LanguageOption = None,
 ) -> None:
     """Write a page about a release, for readers; spends nothing.
 
@@ -52,7 +53,8 @@ def report(
             trees = hierarchies_by_level(release.tree)
             given = boundaries_of(boundaries or (), trees, code=boundary_code)
             shapes = given or kept_boundaries(part, trees)
-            made = write_report(release, out or part / FILE, title=_title(folder, part), boundaries=shapes)
+            options: dict[str, Any] = {"title": _title(folder, part), "boundaries": shapes, "language": language}
+            made = write_report(release, out or part / FILE, **options)
             if out is None:
                 keep_boundaries(part, given)
             show_line(open_console(), f"Nothing was spent. Report: {made}")

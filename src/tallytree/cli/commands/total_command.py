@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
+    from tallytree.release import Release
+
 
 def conditions(given: Sequence[str] | None) -> dict[str, list[str]] | None:
     """What `--where` says, by column.
@@ -101,7 +103,7 @@ def total(
         )
         console = open_console()
         if target is None:
-            show_totals(console, made)
+            show_totals(console, made, release)
         else:
             write_table_file(made, target)
         show_bound(console, release.statement)
@@ -114,9 +116,14 @@ def total(
         show_line(console, "Nothing was spent." if target is None else f"Nothing was spent. Totals: {out}")
 
 
-def show_totals(console: Console, totals: pa.Table) -> None:
-    """Show every row, as it is in the table."""
-    columns = [[_shown(value) for value in column.to_pylist()] for column in totals.columns]
+def show_totals(console: Console, totals: pa.Table, release: Release) -> None:
+    """Show every row, as it is in the table, with the names of its nodes."""
+    from tallytree.release.view.sides import with_names
+    from tallytree.sources.column_types import is_text_type
+
+    totals = with_names(totals, release.tree)
+    named = [column.fill_null("") if is_text_type(column.type) else column for column in totals.columns]
+    columns = [[_shown(value) for value in column.to_pylist()] for column in named]
     headings = [printable(name) for name in totals.column_names]
     console.print(fitted_table(console, headings, list(zip(*columns, strict=True))))
 

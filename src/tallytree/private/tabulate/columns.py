@@ -30,11 +30,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallytree.accounting.periods import Period
-from tallytree.hierarchy import ended
 from tallytree.private.tabulate.leaf_statistics import MAX_TOTAL
 from tallytree.private.tabulate.records import CANONICAL, Records, enumerate_names, is_narrow_decimal
 from tallytree.private.tabulate.session import Session
 from tallytree.sources.column_types import is_text_type
+from tallytree.sources.leaf_paths import ended
 from tallytree.trees.leaf_keys import LeafKey
 
 _DAY = timedelta(1)

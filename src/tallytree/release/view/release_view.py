@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import RESERVED, Hierarchy, Levels, decoded
+from tallytree.hierarchy import RESERVED, TOTAL, Hierarchy, Levels
 from tallytree.kinds.columns import TAIL_COLUMNS
 from tallytree.kinds.kind import Kind
 from tallytree.kinds.measurements import Noise, Statistic
@@ -25,6 +25,8 @@ from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.layouts import layout_of
 from tallytree.release.view.recorded_measurements import nodes_of_paths, path_texts, recorded_noise
 from tallytree.release.view.sides import TreePlace, TreeSide, named_at, sides_of
+from tallytree.sources.leaf_paths import decoded
+from tallytree.sources.public_names import languages_of
 from tallytree.support.arrays import IntArray, NumberArray
 from tallytree.tables import TableLayout
 
@@ -83,13 +85,18 @@ class ReleaseView:
     Attributes:
         release: the release; of persons and households the tables of persons.
         hierarchy: the public tree that its rows are looked up in, where that is not its own.
+        language: of names and words that people read; None for the first that each is in.
     """
 
     release: Release
     hierarchy: Hierarchy | Product | None = None
+    language: str | None = None
 
     def __post_init__(self) -> None:
         """Take the part of persons: households by size have what their own methods tell, and are a release too."""
+        if self.language is not None and self.language not in (known := self.languages):
+            shown = f"is not one of {', '.join(known)}" if known else "has no use: no name or word has a language"
+            raise ValueError(f"language: {str(self.language)[:50]!r} {shown}; leave it out for the first that there is")
         if self.kind.parts:
             object.__setattr__(self, "release", self.release.parts[self.kind.parts[0]])  # type: ignore[attr-defined]
 
@@ -162,7 +169,28 @@ class ReleaseView:
     @cached_property
     def sides(self) -> tuple[TreeSide, ...]:
         """The hierarchies; none of a release without places (people by their number of records)."""
-        return sides_of(self.tree)
+        return sides_of(self.tree, self.language)
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages of names and words, in the order in which the publisher gave them."""
+        every = [*(texts for side in self.sides for texts in side.hierarchy.names.values())]
+        return languages_of([*every, *(texts for side in self.sides for texts in side.words.values())])
+
+    def word(self, name: str) -> str:
+        """What people read in place of the name of a level, a column or an attribute."""
+        return next((side.word(name) for side in self.sides if name in side.words), name)
+
+    def title_of(self, level: str) -> str:
+        """What people read in place of the name of a level or a table, such as towns × sex."""
+        about: Mapping[str, Any] = next((each for each in self.statement["levels"] if each["level"] == level), {})
+        return (" × ".join(map(self.word, about["table"])) or TOTAL) if "table" in about else self.word(level)
+
+    def shown(self, rows: pa.Table) -> pa.Table:
+        """Rows of a table with what people read in place of labels: names where there are any."""
+        for side in self.sides:
+            rows = side.shown(rows)
+        return rows
 
     @cached_property
     def tables(self) -> tuple[PublishedTable, ...]:
@@ -172,10 +200,12 @@ class ReleaseView:
         if self.kind.has_tables:
             asked = [each for each in self.statement["levels"] if each["asked"]]
             named = [tuple(self._named(side, each["table"]) for side in self.sides) for each in asked]
-            titles = [" × ".join(each["table"]) or "total" for each in asked]
+            titles = [self.title_of(each["level"]) for each in asked]
             return tuple(map(PublishedTable, [each["level"] for each in asked], titles, named))
         tree = self.known_tree
-        return tuple(PublishedTable(level, level, named_at(tree, depth)) for depth, level in enumerate(self.levels))
+        return tuple(
+            PublishedTable(level, self.word(level), named_at(tree, depth)) for depth, level in enumerate(self.levels)
+        )
 
     def _named(self, side: TreeSide, levels: Sequence[str]) -> int:
         return max((side.columns.index(level) + 1 for level in levels if level in side.columns), default=0)

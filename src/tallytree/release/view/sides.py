@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from tallytree.hierarchy import Hierarchy, Levels
 from tallytree.product import Product
+from tallytree.sources.public_names import ByLanguage, in_language
 from tallytree.support.arrays import IntArray
 from tallytree.tables import TableLayout
 
@@ -40,11 +42,15 @@ class TreeSide:
         name: of the attribute, such as `origin`; of a tree that is a hierarchy, `area`.
         hierarchy: the public tree.
         columns: the names of its columns in the published tables, top first. An added root has none.
+        words: by column, and by the name of the side, what people read in its place, by language.
+        language: of what people read; None for the first that there is.
     """
 
     name: str
     hierarchy: Hierarchy
     columns: tuple[str, ...]
+    words: Mapping[str, ByLanguage] = field(default_factory=dict)
+    language: str | None = None
 
     @cached_property
     def root(self) -> TreePlace:
@@ -92,6 +98,54 @@ class TreeSide:
         columns = self.hierarchy.path_table(self.depth(named), nodes).columns
         return pa.table(dict(zip(self.columns[:named], columns[len(columns) - named :], strict=True)))
 
+    def word(self, name: str) -> str:
+        """What people read in place of the name of a column, or of the side."""
+        return str(in_language(self.words[name], self.language)) if name in self.words else name
+
+    def level_word(self, named: int) -> str:
+        """What people read in place of the name of a level, where it is known which side is meant."""
+        column, level = self.columns[named - 1], self.hierarchy.levels[self.depth(named)]
+        own = self.hierarchy.words.get(level, {"": level})
+        return self.word(column) if column in self.words else str(in_language(own, self.language))
+
+    def shown(self, rows: pa.Table) -> pa.Table:
+        """Rows with what people read in place of the labels in the side's columns: strings."""
+        for column, nodes in self._named_nodes(rows):
+            texts = self.hierarchy.shown(self.depth(self.columns.index(column) + 1), self.language)
+            place = rows.column_names.index(column)
+            rows = rows.set_column(place, column, _taken(texts, nodes))
+        return rows
+
+    def with_names(self, rows: pa.Table) -> pa.Table:
+        """Rows with a column for the names of each level that has any, and each language, after that of the labels.
+
+        It is named like that of the labels, with `_name` and the language after it.
+        """
+        taken = {name.casefold() for name in rows.column_names}
+        for column, nodes in self._named_nodes(rows):
+            place = rows.column_names.index(column) + 1
+            for language, texts in self._names(column).items():
+                name = f"{column}_name_{language}" if language else f"{column}_name"
+                while name.casefold() in taken:
+                    name += "_"
+                rows = rows.add_column(place, name, _taken(texts, nodes))
+                taken.add(name.casefold())
+                place += 1
+        return rows
+
+    def _names(self, column: str) -> Mapping[str, pa.Array]:
+        """The names of the nodes that a column has, by language."""
+        return self.hierarchy.names.get(self.hierarchy.levels[self.depth(self.columns.index(column) + 1)], {})
+
+    def _named_nodes(self, rows: pa.Table) -> list[tuple[str, IntArray]]:
+        """The columns of some rows whose nodes have names, and the node of each row; −1 where it names none."""
+        present = [*takewhile(lambda column: column in rows.column_names, self.columns)]
+        return [
+            (column, self.nodes([rows.column(each) for each in present[: place + 1]], rows.num_rows))
+            for place, column in enumerate(present)
+            if self._names(column)
+        ]
+
     def above(self, place: TreePlace, named: int) -> TreePlace:
         """The place, named by `named` columns, that a place lies in; the place itself where it is no deeper."""
         if place.named <= named:
@@ -108,7 +162,12 @@ class TreeSide:
         return tuple(column[0].as_py() for column in self.paths(np.array([place.node]), place.named).columns)
 
 
-def sides_of(tree: Levels | None) -> tuple[TreeSide, ...]:
+def _taken(texts: pa.Array, nodes: IntArray) -> pa.Array:
+    """The texts of nodes; null of −1."""
+    return texts.take(pa.array(nodes, mask=nodes < 0))
+
+
+def sides_of(tree: Levels | None, language: str | None = None) -> tuple[TreeSide, ...]:
     """The hierarchies of a tree, the first most significant in the numbers of nodes; none without a tree.
 
     Raises:
@@ -117,11 +176,20 @@ def sides_of(tree: Levels | None) -> tuple[TreeSide, ...]:
     if tree is None:
         return ()
     if isinstance(tree, Hierarchy):
-        return (TreeSide("area", tree, tree.columns),)
+        return (TreeSide("area", tree, tree.columns, tree.words, language),)
     if not isinstance(tree, Product | TableLayout):
         raise TypeError(f"tree: {type(tree).__name__} must be a tallytree.Hierarchy or a tallytree.Product")
     product = tree.product if isinstance(tree, TableLayout) else tree
-    return tuple(TreeSide(each.name, each.hierarchy, tuple(each.columns)) for each in product.attributes)
+    return tuple(
+        TreeSide(each.name, each.hierarchy, tuple(each.columns), product.words, language) for each in product.attributes
+    )
+
+
+def with_names(rows: pa.Table, tree: Levels | None) -> pa.Table:
+    """Rows of a table with columns of names beside the labels; see `TreeSide.with_names`."""
+    for side in sides_of(tree):
+        rows = side.with_names(rows)
+    return rows
 
 
 def hierarchies_by_level(tree: Levels | None) -> dict[str, Hierarchy]:

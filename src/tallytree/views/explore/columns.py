@@ -71,6 +71,8 @@ def facts(view: ReleaseView, title: str) -> Part:
                 "name": side.name,
                 "columns": list(side.columns),
                 "levels": list(side.hierarchy.columns),
+                "title": side.word(side.name),
+                "words": [_word(view, side, named) for named in range(1, len(side.columns) + 1)],
                 "sizes": [side.size(named) for named in range(1, len(side.columns) + 1)],
                 "root": side.root.named,
                 "alike": _first_alike(view.sides, side),
@@ -82,6 +84,11 @@ def facts(view: ReleaseView, title: str) -> Part:
             for table in view.tables
         ],
     }
+
+
+def _word(view: ReleaseView, side: TreeSide, named: int) -> str:
+    """What people read in place of the name of a level; of flows without the side, which stands beside it."""
+    return side.level_word(named) if view.kind.sides else side.word(side.columns[named - 1])
 
 
 def _first_alike(sides: tuple[TreeSide, ...], side: TreeSide) -> int:
@@ -111,10 +118,12 @@ def _unlisted(view: ReleaseView) -> str:
 
 
 def labels_of(side: TreeSide, named: int) -> Part:
-    """The labels of a level of a tree, and the number of the parent of each node in the level above."""
+    """The labels of a level of a tree, what people read in their place, and the parent of each node."""
     depth = side.depth(named)
+    labels, shown = side.hierarchy.labels[depth], side.hierarchy.shown(depth, side.language)
     return {
-        "label": side.hierarchy.labels[depth].to_pylist(),
+        "label": labels.to_pylist(),
+        "shown": None if shown.equals(labels.cast(shown.type)) else shown.to_pylist(),
         "parent": side.hierarchy.parent[depth].tolist() if named > 1 else None,
     }
 

@@ -17,7 +17,9 @@ from tallytree.views.boundaries import boundaries_of, kept_boundaries
 from tallytree.views.explore.writing import REPORT, write_page
 
 
-def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str | None) -> None:
+def fill_folder(
+    place: Path, folder: Path, boundaries: Sequence[str], code: str | None, language: str | None = None
+) -> None:
     """Write the page of the release in `folder` into the empty folder `place`.
 
     A release is replaced as a whole folder (`tallytree error`, a publisher's `mv`), and its rows are read one table
@@ -28,6 +30,7 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
         folder: of the release; of persons and households, the tables of persons are explored.
         boundaries: `LEVEL=FILE` each.
         code: the property of the boundaries that has the labels.
+        language: of names and words; None for the first that each is in.
 
     Raises:
         ValueError: no complete release, one that was replaced meanwhile, or boundaries that do not match it.
@@ -35,7 +38,7 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
     """
     source = part_folders(folder.absolute())[0]
     before = _stamp(source)
-    view = ReleaseView(Release.load(source))
+    view = ReleaseView(Release.load(source), language=language)
     hierarchies = hierarchies_by_level(view.tree)
     shapes = kept_boundaries(source, hierarchies) | boundaries_of(boundaries, hierarchies, code=code)
     report = source / REPORT
@@ -47,7 +50,9 @@ def fill_folder(place: Path, folder: Path, boundaries: Sequence[str], code: str 
             raise ValueError(f"folder: the release in {str(source)!r} was replaced while it was read; explore it again")
 
 
-def write_static(folder: Path, out: Path, boundaries: Sequence[str], code: str | None) -> None:
+def write_static(
+    folder: Path, out: Path, boundaries: Sequence[str], code: str | None, language: str | None = None
+) -> None:
     """Write the page of the release in `folder` as the folder `out`, in one step.
 
     Raises:
@@ -60,7 +65,7 @@ def write_static(folder: Path, out: Path, boundaries: Sequence[str], code: str |
         raise FileExistsError(f"static: {str(target)!r} exists; choose another name, or move it away")
     require_writable(target)
     with whole_folder(target) as building:
-        fill_folder(building, folder, boundaries, code)
+        fill_folder(building, folder, boundaries, code, language)
 
 
 def _stamp(folder: Path) -> tuple[int, ...] | None:

@@ -5,7 +5,7 @@ Names and labels of the release are untrusted text. They stay as they are here; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from tallytree.release.statement import description_of
 
 NO_LICENCE = "The licence of the data is for the publisher to state."
 NOTHING_MISSING = "No cell is missing: every row has a value in every column."
+NAMES_MISSING = "No cell is missing, but for names: not every node has one."
 SUPPRESSED = (
     "Numbers that are unreliable, or not distinguishable from 0, are left empty; quality says which. Sums, such as the "
     "numbers of coarser levels, are of all numbers, also of those that are left empty here."
@@ -48,9 +49,9 @@ class Column:
         name: its name.
         kind: `"string"`, `"integer"` or `"number"`.
         role: `"path"` and `"key"` say what a row is about, as does `"path or empty"` in tables with rows that say how
-            much is not listed; `"value"` (or `"value or empty"`) is the published number; `"error"`, `"error or
-            empty"`, `"verdict"`, `"verdict or empty"` and, in SDMX, `"attribute"` are about it; `"geometry"`, or
-            `"shape or empty"`, is that of GeoParquet.
+            much is not listed; `"name or empty"` has names beside it; `"value"` (or `"value or empty"`) is the
+            published number; `"error"`, `"error or empty"`, `"verdict"`, `"verdict or empty"` and, in SDMX,
+            `"attribute"` are about it; `"geometry"`, or `"shape or empty"`, is that of GeoParquet.
         unit: of a number, in the plural; empty for text.
         description: what it means.
     """
@@ -73,7 +74,12 @@ class Column:
 
 
 def described_columns(
-    schema: pa.Schema, statement: Mapping[str, Any], alpha: float | None, *, suppressed: bool = False
+    schema: pa.Schema,
+    statement: Mapping[str, Any],
+    alpha: float | None,
+    *,
+    suppressed: bool = False,
+    names: Collection[str] = (),
 ) -> tuple[Column, ...]:
     """The columns of a table.
 
@@ -82,19 +88,25 @@ def described_columns(
         statement: of the release.
         alpha: of its intervals, where they were computed for the export.
         suppressed: whether unreliable numbers are left empty.
+        names: the columns that have names of nodes, each after that of the labels.
     """
     unit = "people" if "people" in schema.names else counted_unit(statement)
     errors = statement.get("errors")
     alpha = (errors or {}).get("alpha") if alpha is None else alpha
     texts = _texts(unit, alpha)
-    made = []
+    made, labels = [], ""
     for field in schema:
         if field.name == QUALITY:
             empty = lists_remainders(statement)
             meaning = f"{_VERDICT} Empty: the error is not known." if empty else _VERDICT
             made.append(Column(QUALITY, "string", "verdict or empty" if empty else "verdict", "", meaning))
             continue
+        if field.name in names:
+            meaning = f"The name of the node whose label is in {labels!r}. Names may repeat. Empty: it has none."
+            made.append(Column(field.name, "string", "name or empty", "", meaning))
+            continue
         if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            labels = field.name
             meaning = f"The label of the row's node at the level {field.name!r} of a public hierarchy."
             empty = lists_remainders(statement)
             meaning += " Empty: the row says how much is not listed." if empty else ""
@@ -160,10 +172,16 @@ def title_of(statement: Mapping[str, Any]) -> str:
 
 
 def table_text(
-    name: str, columns: Sequence[str], statement: Mapping[str, Any], *, zeros_listed: bool, suppressed: bool = False
+    name: str,
+    columns: Sequence[str],
+    statement: Mapping[str, Any],
+    *,
+    zeros_listed: bool,
+    suppressed: bool = False,
+    names: bool = False,
 ) -> str:
-    """What a table with these columns holds."""
-    missing = SUPPRESSED if suppressed else NOTHING_MISSING
+    """What a table with these columns, and maybe columns of names, holds."""
+    missing = SUPPRESSED if suppressed else NAMES_MISSING if names else NOTHING_MISSING
     if "people" in columns:
         return f"People by their number of records, with noise. {missing}"
     kind = kind_of(statement)

@@ -116,7 +116,7 @@ def export(
             return _export_parts(opened, to, target, {**options, "suppress": suppress, "agency": agency})
     parts = opened.parts if isinstance(opened, HouseholdsRelease) else {"": opened}
     chosen = tuple(
-        replace(table, part=part)
+        replace(table, part=part, with_names=to != "sdmx")  # SDMX has names in its code lists
         for part, of in parts.items()
         for table in exported_tables(of, tables, alpha, thresholds, suppressed=suppress is not None)
     )

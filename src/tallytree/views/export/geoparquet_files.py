@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import decoded
 from tallytree.kinds.registry import kind_of
 from tallytree.release.remainders import lists_remainders
 from tallytree.release.view.sides import TreeSide
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.arrays import IntArray
 from tallytree.support.whole_files import flush
 from tallytree.views.boundaries import Boundaries
@@ -115,14 +115,16 @@ def _areas(table: ExportedTable, side: TreeSide, boundaries: Mapping[str, Bounda
         others = whole.select(list(of_area)).filter(pa.array(node < 0)).to_pylist()
         node[node < 0] = [place[tuple(row.values())] for row in others]
         paths, count = pa.concat_tables([paths, coarser]), count + coarser.num_rows
-    rest = whole.drop_columns(list(of_area))
+    named_paths = side.with_names(paths) if table.with_names else paths
+    beside = [name for name in whole.column_names if _labels_before(table, name) in of_area]  # labels, and their names
+    rest = whole.drop_columns(beside)
     order = np.argsort(node, kind="stable")
     offsets = np.searchsorted(node[order], np.arange(count + 1))
     one_each = len(node) == count and bool((np.diff(offsets) == 1).all())
     rest = rest.take(pa.array(order)).combine_chunks()
     described = {column.name: column for column in table.columns}
-    frame = {name: paths.column(name).to_pandas() for name in of_area}
-    columns = [described[name] for name in of_area]
+    frame = {name: column.to_pandas() for name, column in zip(beside, named_paths.columns, strict=True)}
+    columns = [described[name] for name in beside]
     for name in rest.column_names:
         values, column = rest.column(name).combine_chunks(), described[name]
         if not one_each:
@@ -135,6 +137,16 @@ def _areas(table: ExportedTable, side: TreeSide, boundaries: Mapping[str, Bounda
     shapes = np.append(boundary.geometry.to_numpy(), np.full(coarser.num_rows, None))
     made = geopandas.GeoDataFrame(frame, geometry=shapes, crs=boundary.crs)
     return made, [*columns, _geometry_column("The shape of the area.", made, table)]
+
+
+def _labels_before(table: ExportedTable, column: str) -> str:
+    """The column of labels that a column is, or has the names of; empty where it has numbers."""
+    labels = ""
+    for each in table.columns:
+        labels = each.name if each.role.startswith("path") else labels
+        if each.name == column:
+            return labels if each.role.startswith(("path", "name")) else ""
+    return ""
 
 
 def _lines(

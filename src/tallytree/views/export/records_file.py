@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from tallytree.hierarchy import decoded
 from tallytree.numbers.records import MadeUpRecords
 from tallytree.release.files import TableWriter
+from tallytree.sources.leaf_paths import decoded
 from tallytree.support.whole_files import flush
 from tallytree.views.export.csv_files import as_text, refuse_marked_headers
 from tallytree.views.export.dictionary import Column, about_text, title_of

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -104,21 +105,28 @@ class SideCodes:
             for code, label in zip(codes, labels, strict=True)
         ]
 
-    def in_slices(self, depth: int) -> Iterator[list[dict[str, str]]]:
-        """The codes of a level as SDMX-JSON has them: `id`, `name` (the label) and, below the root, `parent`."""
+    def in_slices(self, depth: int) -> Iterator[list[dict[str, Any]]]:
+        """The codes of a level as SDMX-JSON has them: `id`, `name` and, below the root, `parent`.
+
+        The name is that of the node in the first language, or its label; `names` has those in languages.
+        """
         labels, own = self.hierarchy.labels[depth], self.by_level[depth]
+        named = self.hierarchy.names.get(self.hierarchy.levels[depth], {})
+        first = pc.coalesce(next(iter(named.values())), labels.cast(pa.large_string())) if named else labels
         for start in range(0, len(own), CODES_AT_ONCE):
-            names = map(xml_text, labels.slice(start, CODES_AT_ONCE).to_pylist())
-            ids = own.slice(start, CODES_AT_ONCE).to_pylist()
-            if depth == 0:
-                yield [{"id": id_, "name": name} for id_, name in zip(ids, names, strict=True)]
-                continue
-            above = self.hierarchy.parent[depth][start : start + CODES_AT_ONCE]
-            parents = self.by_level[depth - 1].take(pa.array(above)).to_pylist()
-            yield [
-                {"id": id_, "name": name, "parent": parent}
-                for id_, name, parent in zip(ids, names, parents, strict=True)
+            part = slice(start, start + CODES_AT_ONCE)
+            made: list[dict[str, Any]] = [
+                {"id": id_, "name": xml_text(name)}
+                for id_, name in zip(own[part].to_pylist(), first[part].to_pylist(), strict=True)
             ]
+            for language in filter(None, named):
+                for code, name in zip(made, named[language][part].to_pylist(), strict=True):
+                    code |= {"names": code.get("names", {}) | {language: xml_text(name)}} if name else {}
+            if depth:
+                above = self.hierarchy.parent[depth][part]
+                parents = self.by_level[depth - 1].take(pa.array(above)).to_pylist()
+                made = [code | {"parent": parent} for code, parent in zip(made, parents, strict=True)]
+            yield made
 
 
 def _codes_of(labels: pa.Array) -> pa.Array:

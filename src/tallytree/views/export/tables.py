@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallytree.hierarchy import decoded
 from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
 from tallytree.release.contributions_table import FILE as CONTRIBUTIONS
@@ -17,7 +16,8 @@ from tallytree.release.intervals import LevelErrors, checked_alpha, stated_error
 from tallytree.release.level_tables import ROWS_AT_ONCE, LevelTable, PlainTable
 from tallytree.release.quality import STANDARD, QualityThresholds, with_quality, without_unreliable
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.release.view.sides import TreeSide, sides_of
+from tallytree.release.view.sides import TreeSide, sides_of, with_names
+from tallytree.sources.leaf_paths import decoded
 from tallytree.views.export.dictionary import Column, described_columns, table_text
 from tallytree.views.export.naming import file_stems, unique_names
 
@@ -35,6 +35,7 @@ class ExportedTable:
         thresholds: of the verdicts.
         suppressed: whether numbers that are unreliable, or not distinguishable from 0, are left empty.
         part: the part of the release that it is of, where one file has several; else empty.
+        with_names: whether names of nodes have columns beside the labels.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ExportedTable:
     thresholds: QualityThresholds = STANDARD
     suppressed: bool = False
     part: str = ""
+    with_names: bool = True
 
     @property
     def title(self) -> str:
@@ -69,17 +71,19 @@ class ExportedTable:
     @cached_property
     def schema(self) -> pa.Schema:
         """Its columns; labels are strings."""
-        return decoded(self._with_errors(self.source.read(0, 0))).schema.remove_metadata()
+        return decoded(self._complete(self.source.read(0, 0))).schema.remove_metadata()
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Its columns, described."""
-        return described_columns(self.schema, self.statement, self.alpha, suppressed=self.suppressed)
+        names = {*self.schema.names} - {*self._with_errors(self.source.read(0, 0)).column_names}
+        return described_columns(self.schema, self.statement, self.alpha, suppressed=self.suppressed, names=names)
 
     @property
     def text(self) -> str:
         """What it holds, in sentences."""
-        known = {"zeros_listed": self.zeros_listed, "suppressed": self.suppressed}
+        names = any(column.role.startswith("name") for column in self.columns)
+        known = {"zeros_listed": self.zeros_listed, "suppressed": self.suppressed, "names": names}
         return table_text(self.name, self.schema.names, self.statement, **known)
 
     @property
@@ -104,7 +108,11 @@ class ExportedTable:
             stop = min(span.stop, self.num_rows)
             for start in range(span.start, max(stop, span.start + 1), rows_at_once):
                 rows = self.source.read(start, min(start + rows_at_once, stop))
-                yield self._with_errors(rows).replace_schema_metadata(None)
+                yield self._complete(rows).replace_schema_metadata(None)
+
+    def _complete(self, rows: pa.Table) -> pa.Table:
+        rows = self._with_errors(rows)
+        return with_names(rows, self.view.tree) if self.with_names else rows
 
     def _with_errors(self, rows: pa.Table) -> pa.Table:
         people = "people" in rows.column_names

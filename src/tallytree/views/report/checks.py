@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.hierarchy import decoded
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.views.report.wording import titled
+from tallytree.sources.leaf_paths import decoded
 
 MOST_ROWS = 20_000_000
 """Of larger levels the sums are not checked: their partial sums are held in memory."""
@@ -91,7 +90,7 @@ def _pairs(view: ReleaseView) -> Iterable[tuple[str, str]]:
 def _sums(view: ReleaseView, upper: str, lower: str, value: str) -> Check:
     """Whether the numbers of a level are the sums of those of a lower one: of every node, or node and size."""
     numbers = view.rows(upper)
-    titles = {each["level"]: titled(each) for each in view.statement["levels"]}
+    titles = {each["level"]: view.title_of(each["level"]) for each in view.statement["levels"]}
     name = f"Sums of “{titles[lower]}” are the numbers of “{titles[upper]}”"
     if numbers + view.rows(lower) > MOST_ROWS:
         return Check(name, numbers, None, f"not checked: more than {MOST_ROWS:,} rows")

@@ -165,7 +165,7 @@ def _what(view: ReleaseView) -> str:
     if not view.kind.nested:
         return f"{sentence}."
     lowest = statement["levels"][-1]
-    return f"{sentence}, down to {lowest['nodes']:,} {view.kind.words.cells} at {name(lowest['level'])}."
+    return f"{sentence}, down to {lowest['nodes']:,} {view.kind.words.cells} at {name(view.word(lowest['level']))}."
 
 
 def _in_all(view: ReleaseView) -> tuple[str, str]:

@@ -59,10 +59,10 @@ def _areas(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pict
         table = small_table(view, level)
         found.append(
             bars_picture(
-                table,
+                view.shown(table),
                 "count",
                 counted_unit(view.statement),
-                f"{capitalized(counted_noun(view.statement))} by {name(level)}",
+                f"{capitalized(counted_noun(view.statement))} by {name(view.word(level))}",
             )
         )
     return found
@@ -115,13 +115,13 @@ def _cells_of_product(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -
     if pairs:
         unit = counted_unit(view.statement)
         title = "The largest flows" if view.kind.sides else "The largest numbers"
-        found.append(bars_picture(_ways(view, pairs[-1]), "count", unit, f"{title}, at {name(pairs[-1])}"))
+        found.append(bars_picture(_ways(view, pairs[-1]), "count", unit, f"{title}, at {name(view.word(pairs[-1]))}"))
     return [each for each in found if each is not None]
 
 
 def _ways(view: ReleaseView, level: str) -> pa.Table:
     """A small level with one column for the path: of flows, from where to where by the sides' own labels."""
-    table = small_table(view, level)
+    table = view.shown(small_table(view, level))
     if not view.kind.sides:
         return table
     return _cells(table, flow_sides(view, level), " → ")
@@ -148,17 +148,18 @@ def _tables(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pic
         if sides is not None:
             found.append(pyramid_picture(view, table, groups, sides))
             continue
-        title = f"{capitalized(counted_noun(view.statement))} by {' and '.join(name(side[-1]) for side in groups)}"
+        by = " and ".join(name(view.word(columns[-1])) for columns in groups)
+        title = f"{capitalized(counted_noun(view.statement))} by {by}"
         side = next(each for each in view.sides if groups[0][-1] in each.columns)
         shapes = boundaries.get(side.hierarchy.levels[side.depth(len(groups[0]))])
         if shapes and shapes.fits(side.hierarchy) and len(groups) == 1 and not mapped:
             mapped = True
             nodes = side.nodes([table.column(column) for column in groups[0]], table.num_rows)
-            found.append(map_picture(shapes, table, nodes, "count", counted_unit(view.statement)))
+            found.append(map_picture(shapes, side, table, nodes, "count", counted_unit(view.statement)))
         if len(groups) == 2 and all(side_size(view, side) <= MOST_SIDE for side in groups):
             found.append(matrix_picture(view, table, groups[0], groups[1], title))
         else:
-            found.append(bars_picture(_cells(table, groups), "count", counted_unit(view.statement), title))
+            found.append(bars_picture(_cells(view.shown(table), groups), "count", counted_unit(view.statement), title))
     return found
 
 
@@ -177,7 +178,8 @@ def _map(view: ReleaseView, boundaries: Mapping[str, Boundaries]) -> list[Pictur
     for level in [level for level in view.levels if level in boundaries][-1:]:
         table = view.whole(level)
         nodes = node_numbers(view.cells, view.levels.index(level), table, table.num_rows)
-        return [map_picture(boundaries[level], table, nodes, view.number, counted_unit(view.statement))]
+        unit = counted_unit(view.statement)
+        return [map_picture(boundaries[level], view.sides[0], table, nodes, view.number, unit)]
     return []
 
 
@@ -201,6 +203,7 @@ def _flow_map(view: ReleaseView, shapes: Boundaries) -> Picture | None:
         largest = largest[(nodes[0][largest] >= 0) & (nodes[1][largest] >= 0)][:2_000]  # others are not listed
         return flow_map_picture(
             shapes,
+            view.sides[0],
             [{"origin": int(nodes[0][row]), "destination": int(nodes[1][row]), "value": float(counts[row])}
              for row in largest],
             counted_unit(view.statement),

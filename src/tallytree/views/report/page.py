@@ -50,6 +50,7 @@ def write_report(
     *,
     title: str = "release",
     boundaries: Mapping[str, Boundaries] | None = None,
+    language: str | None = None,
 ) -> Path:
     """Write the report of a release; a file of that name is replaced, in one step.
 
@@ -58,6 +59,7 @@ def write_report(
         out: the file to make.
         title: the heading; by default of a folder its name.
         boundaries: by level, for maps.
+        language: of names and words; by default the first that each is in.
 
     Raises:
         ModuleNotFoundError: a package of the extra `report` is not installed.
@@ -68,19 +70,25 @@ def write_report(
         raise ValueError(f"out: {target.name!r} must end in .html")
     charts.require_charts("report", "a report")
     with charts.one_drawing_process():
-        page = report_page(release, title=title, boundaries=boundaries)
+        page = report_page(release, title=title, boundaries=boundaries, language=language)
     write_whole(target, page)
     return target
 
 
-def report_page(release: Release, *, title: str = "release", boundaries: Mapping[str, Boundaries] | None = None) -> str:
+def report_page(
+    release: Release,
+    *,
+    title: str = "release",
+    boundaries: Mapping[str, Boundaries] | None = None,
+    language: str | None = None,
+) -> str:
     """The report as HTML; see `write_report`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    view = ReleaseView(release)
+    view = ReleaseView(release, language=language)
     errors = level_errors(view)
     sections = all_sections(view, errors, run_checks(view), boundaries or {}, title)
     style = _style(templates)
@@ -91,7 +99,7 @@ def report_page(release: Release, *, title: str = "release", boundaries: Mapping
         front=front,
         private=release.statement["private"],
         marks=[name_long(mark) for mark in marks_of(release.statement)],
-        summary=summary(view.release, errors),
+        summary=summary(view, errors),
         sections=[_drawn_section(section) for section in sections],
         style=_safe(style),
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",

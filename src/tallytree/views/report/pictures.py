@@ -16,7 +16,7 @@ from tallytree.release.counted_unit import counted_unit, worded, words_of
 from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.risk_statement import of_hundred
 from tallytree.release.view.release_view import ReleaseView, path_columns
-from tallytree.release.view.sides import node_numbers
+from tallytree.release.view.sides import TreeSide, node_numbers
 from tallytree.views import charts
 from tallytree.views.boundaries import Boundaries
 from tallytree.views.report.reading import (
@@ -85,7 +85,8 @@ def tree_picture(view: ReleaseView) -> Picture | None:
         if tree.size(depth) > 50_000:
             break
         counts, std_dev = _node_numbers(view, level, depth, tree)
-        levels.append(charts.LevelNodes(level, tree.parent[depth], tree.labels[depth], counts, std_dev))
+        shown = tree.shown(depth, view.language)
+        levels.append(charts.LevelNodes(view.word(level), tree.parent[depth], shown, counts, std_dev))
     if len(levels) < 2:
         return None
     rows = charts.boxes(levels)
@@ -99,7 +100,9 @@ def tree_picture(view: ReleaseView) -> Picture | None:
         [(name(row["label"]), name(row["level"]), whole(row["count"])) for row in kept],
         left_out(len(alone), len(kept)),
     )
-    sizes = [f"{plural(tree.size(depth), 'node')} at {name(level)}" for depth, level in enumerate(view.levels)]
+    sizes = [
+        f"{plural(tree.size(depth), 'node')} at {name(view.word(level))}" for depth, level in enumerate(view.levels)
+    ]
     words = f"The tree from the top: {', '.join(sizes)}. Each box is as wide as its share of all {unit}."
     words += " Small nodes are drawn together, in the color of most of them."
     return Picture(
@@ -197,13 +200,14 @@ def matrix_picture(
     view: ReleaseView, table: pa.Table, down: Sequence[str], across: Sequence[str], title: str
 ) -> Picture:
     """A matrix of two groups of columns of a small table of counts, in the order of their hierarchies."""
+    table = view.shown(table)
     unit, partly = counted_unit(view.statement), view.partly_listed
     counts = table.column("count").to_pylist()
     labels = [_listed_labels(table, side) for side in (down, across)]
     rows = [{"row": row, "column": column, "value": value} for row, column, value in zip(*labels, counts, strict=True)]
     ends = _ends(table)
     order = sorted(range(len(rows)), key=lambda place: -rows[place]["value"])[:MOST_ROWS]
-    one, other = name(down[-1]), name(across[-1])
+    one, other = (name(view.word(each[-1])) for each in (down, across))
     grid = Grid(
         title,
         (one, other, unit, *ENDS[: len(ends)]),
@@ -279,7 +283,7 @@ def flows_picture(view: ReleaseView, level: str | None = None) -> Picture | None
         sizes = side_size(view, origin), side_size(view, destination)
         if sizes[0] * sizes[1] > MOST_CELLS or (level is None and max(sizes) > MOST_SIDE):
             continue
-        title = f"Trips by origin and destination, at {name(each)}"
+        title = f"Trips by origin and destination, at {name(view.word(each))}"
         return matrix_picture(view, small_table(view, each), origin, destination, title)
     return None
 
@@ -294,17 +298,16 @@ def side_order(view: ReleaseView, columns: Sequence[str]) -> list[str] | None:
     if not isinstance(view.tree, Product):
         return None
     side, named = next(side for side in view.sides if columns[-1] in side.columns), len(columns)
-    return short_labels(side.paths(np.arange(side.size(named)), named), columns)
+    return short_labels(side.shown(side.paths(np.arange(side.size(named)), named)), columns)
 
 
 # Maps
 
 
-def map_picture(boundaries: Boundaries, table: pa.Table, nodes: Any, value: str, unit: str) -> Picture:
-    """A map of the numbers of a level; `nodes` are the nodes of the table's rows."""
+def map_picture(boundaries: Boundaries, side: TreeSide, table: pa.Table, nodes: Any, value: str, unit: str) -> Picture:
+    """A map of the numbers of a level of a side; `nodes` are the nodes of the table's rows."""
     numbers = np.bincount(nodes, weights=table.column(value).to_numpy(), minlength=len(boundaries.frame))
-    level = name(boundaries.level)
-    labels = [name(label) for label in boundaries.frame["label"].tolist()]
+    level, labels = _mapped(boundaries, side)
     order = np.argsort(-numbers, kind="stable")[:MOST_ROWS]
     title = f"Map: {unit} by {level}"
     grid = Grid(
@@ -333,13 +336,20 @@ def _without_shape(boundaries: Boundaries, said: Sequence[str]) -> str:
     return f". Without a shape: {', '.join(said[node] for node in missing[:MOST_SIDE])}{more}" if len(missing) else ""
 
 
-def flow_map_picture(boundaries: Boundaries, flows: Sequence[Mapping[str, Any]], unit: str) -> Picture:
-    """The largest flows between areas on a map."""
-    labels = [name(label) for label in boundaries.frame["label"].tolist()]
+def _mapped(boundaries: Boundaries, side: TreeSide) -> tuple[str, list[str]]:
+    """What people read in place of the level that a map shows, and of its nodes."""
+    depth = side.hierarchy.levels.index(boundaries.level)
+    level = side.level_word(len(side.columns) - (len(side.hierarchy.levels) - 1 - depth))
+    return name(level), [name(label) for label in side.hierarchy.shown(depth, side.language).to_pylist()]
+
+
+def flow_map_picture(boundaries: Boundaries, side: TreeSide, flows: Sequence[Mapping[str, Any]], unit: str) -> Picture:
+    """The largest flows between areas of a side on a map."""
+    level, labels = _mapped(boundaries, side)
     between = sorted(
         (row for row in flows if row["origin"] != row["destination"]), key=lambda row: -row["value"]
     )[:40]  # fmt: skip
-    title = f"Map: the largest flows between areas of the level {name(boundaries.level)}"
+    title = f"Map: the largest flows between areas of the level {level}"
     grid = Grid(
         title,
         ("from", "to", unit),

@@ -42,6 +42,7 @@ def pyramid_picture(
     """The pyramid of a table, or small ones by area where it has areas: of the largest, if there are many."""
     steps, two = (groups[place] for place in sides)
     area = next((columns for place, columns in enumerate(groups) if place not in sides), None)
+    table = view.shown(table)
     unit, counts = counted_unit(view.statement), table.column("count").to_pylist()
     has_ends = "ci_lower" in table.column_names
     ends = [table.column(end).to_pylist() if has_ends else [None] * len(counts) for end in ("ci_lower", "ci_upper")]
@@ -55,8 +56,9 @@ def pyramid_picture(
     shown = {*sorted(totals, key=lambda each: -totals[each])[:MOST_AREAS]}
     areas = [] if area is None else [each for each in dict.fromkeys(where) if each in shown]
     rows = [row for row in rows if row["area"] in shown]
-    by = "" if area is None else f" in each {name(area[-1])}"
-    title = f"{capitalized(unit)} by {name(steps[-1])} and {name(two[-1])}{by}"
+    called = [name(view.word(columns[-1])) for columns in (area or [""], steps, two)]
+    by = "" if area is None else f" in each {called[0]}"
+    title = f"{capitalized(unit)} by {called[1]} and {called[2]}{by}"
     if len(areas) < len(totals) and area is not None:
         title += f": the {len(areas)} largest of {len(totals):,}"
     nothing: dict[str, Any] = {"step": "", "group": "", "area": "", "value": 0}
@@ -68,25 +70,23 @@ def pyramid_picture(
         title,
         words,
         lambda width: charts.pyramid(
-            rows, unit=unit, group_title=name(two[-1]), order_title=name(steps[-1]), areas=areas, width=width,
+            rows, unit=unit, group_title=called[2], order_title=called[1], areas=areas, width=width,
             description=words, order=order, groups=pair,
         ),
-        _grid(title, rows, (area, steps, two), unit, has_ends=has_ends),
+        _grid(title, rows, called, unit, has_ends=has_ends),
     )  # fmt: skip
 
 
-def _grid(
-    title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Sequence[str] | None], unit: str, *, has_ends: bool
-) -> Grid:
+def _grid(title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], unit: str, *, has_ends: bool) -> Grid:
     """The numbers of a pyramid, in the order of the table."""
-    heads = [name(each[-1]) for each in columns if each is not None]
+    heads = [each for each in columns if each]
     kept = rows[:MOST_ROWS]
     return Grid(
         title,
         (*heads, unit, *(("at least", "at most") if has_ends else ())),
         [
             (
-                *([row["area"]] if columns[0] is not None else []), row["step"], row["group"], whole(row["value"]),
+                *([row["area"]] if columns[0] else []), row["step"], row["group"], whole(row["value"]),
                 *((whole(row["lower"]), whole(row["upper"])) if has_ends else ()),
             )
             for row in kept

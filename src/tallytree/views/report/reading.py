@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallytree.hierarchy import decoded
 from tallytree.kinds.columns import TAIL_COLUMNS, TYPICAL_ERROR
 from tallytree.release.intervals import LevelErrors, ends_of, interval, number_column, stated_errors
 from tallytree.release.quality import STANDARD, typical_errors, usable_numbers
 from tallytree.release.remainders import NOT_LISTED
 from tallytree.release.view.release_view import ReleaseView, path_columns
-from tallytree.views.report.wording import name, titled
+from tallytree.sources.leaf_paths import decoded
+from tallytree.views.report.wording import name
 
 SMALL = 5_000
 """A level with at most so many rows is read as a whole, to be drawn."""
@@ -135,7 +135,7 @@ def _level_error(view: ReleaseView, level: str, about: Mapping[str, Any]) -> Pub
         found = typical_errors(known, stated)
         least, most = float(found.min(initial=least)), float(found.max(initial=most))
         sampled.append(known.take(np.arange(0, known.num_rows, max(rows // SAMPLED, 1))))
-    title = titled(about)
+    title = view.title_of(level)
     if most < 0:
         return PublishedError(title, rows, None, None, None, None, noise)
     taken = pa.concat_tables(sampled)

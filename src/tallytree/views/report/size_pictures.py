@@ -12,7 +12,7 @@ from tallytree.release.view.release_view import ReleaseView
 from tallytree.views import charts
 from tallytree.views.charts.sizes import spread, tails
 from tallytree.views.report.pictures import MOST_ROWS, Grid, Picture, left_out
-from tallytree.views.report.reading import rows_at
+from tallytree.views.report.reading import labels_of, rows_at
 from tallytree.views.report.wording import capitalized, name, whole
 
 MOST_SIZES = 21
@@ -21,17 +21,18 @@ MOST_SIZES = 21
 def sizes_picture(view: ReleaseView, level: str, labels: Sequence[str], *, log: bool = False) -> Picture:
     """The size distribution of a node: groups by size."""
     table = rows_at(view, level, labels)
-    return _sizes_shown(view, table, _where(labels), log)
+    return _sizes_shown(view, table, _where(view, table, labels), log)
 
 
 def cumulative_picture(view: ReleaseView, level: str, labels: Sequence[str], *, log: bool | None = None) -> Picture:
     """The numbers of groups of a size or more of a node; by default on a logarithmic axis where sizes go beyond 20."""
     table = rows_at(view, level, labels)
-    return _tails_shown(view, table, _where(labels), log)
+    return _tails_shown(view, table, _where(view, table, labels), log)
 
 
-def _where(labels: Sequence[str]) -> str:
-    return " / ".join(name(label) for label in labels) or "all areas"
+def _where(view: ReleaseView, rows: pa.Table, labels: Sequence[str]) -> str:
+    """The node that rows are about, by what people read in place of its labels."""
+    return labels_of(view.shown(rows.slice(0, 1)))[0] if labels else "all areas"
 
 
 def _last_label(view: ReleaseView, table: pa.Table) -> str:

@@ -12,14 +12,16 @@ from tallytree.kinds.registry import kind_of
 from tallytree.release import Release
 from tallytree.release.counted_unit import bound_sentence, counted_noun, counted_unit, is_bounded, worded, words_of
 from tallytree.release.surprises import drowned_sentence
+from tallytree.release.view.release_view import ReleaseView
 from tallytree.views.report.reading import PublishedError
 from tallytree.views.report.wording import about, listed, name, off, percent, plural, what_is_counted
 
 
-def summary(release: Release, errors: Sequence[PublishedError]) -> list[tuple[str, str]]:
+def summary(view: ReleaseView, errors: Sequence[PublishedError]) -> list[tuple[str, str]]:
     """Questions and their answers, each in a sentence or three."""
+    release = view.release
     return [
-        ("What was published?", _published(release)),
+        ("What was published?", _published(view)),
         ("How far off are the numbers?", " ".join(filter(None, (_how_far_off(release, errors), _drowned(release))))),
         ("What is protected?", _protected(release.statement)),
         ("What is not?", _not_protected(release.statement)),
@@ -31,7 +33,8 @@ def _drowned(release: Release) -> str:
     return name(said, 1_000) if said else ""
 
 
-def _published(release: Release) -> str:
+def _published(view: ReleaseView) -> str:
+    release = view.release
     statement, kind = release.statement, kind_of(release.statement)
     what = what_is_counted(statement, release.spec)
     if not kind.reconciled:
@@ -39,7 +42,7 @@ def _published(release: Release) -> str:
     levels = [each for each in statement["levels"] if each["nodes"] > 1] or list(statement["levels"])
     lowest = levels[-1]
     numbers = sum(table.num_rows for table in release.level_tables.values())
-    finest = f" The finest level, {name(lowest['level'])}, has {lowest['nodes']:,} {kind.words.cells}."
+    finest = f" The finest level, {name(view.word(lowest['level']))}, has {lowest['nodes']:,} {kind.words.cells}."
     down = finest if kind.nested else ""
     agree = (
         "The numbers of parts do not always add up to those of the whole."

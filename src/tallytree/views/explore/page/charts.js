@@ -168,7 +168,7 @@ function mapOf(part, side, named, numbers, inside) {
   const absent = part.node.some((node) => node >= inside[0] && node < inside[1] && !numbers.has(node));
   const shapes = part.node.map((node, i) => {
     const each = numbers.get(node),
-      name = labels(side, named).label[node];
+      name = textsOf(labels(side, named))[node];
     const within = node >= inside[0] && node < inside[1];
     if (!within) return svg("path", { class: "outside", d: part.path[i] });
     const text = each ? `${name}: ${each.words}` : `${name}: not listed`;

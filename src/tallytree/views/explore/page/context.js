@@ -18,7 +18,7 @@ function ends(state) {
   state.places.forEach((place, side) => {
     if (place[0] <= root[side][0]) return;
     const other = placeAt(1 - side, pathOf(side, place)),
-      name = pathOf(side, place).at(-1);
+      name = shownPath(side, place).at(-1);
     const out = replaced(root, side, place),
       back = other && replaced(root, 1 - side, other);
     const [from, to] = side === 0 ? [out, back] : [back, out];
@@ -65,7 +65,7 @@ function beside(state) {
     const own = ownRow(state.places).row,
       near = rows.slice(0, BESIDE);
     if (own !== null && !near.includes(own)) near.push(own);
-    const name = sides.length > 1 ? `By ${side.name}: ${nameOf(places)}` : `In ${nameOf(places)}`;
+    const name = sides.length > 1 ? `By ${side.title}: ${nameOf(places)}` : `In ${nameOf(places)}`;
     return el(
       "section",
       { class: "beside" },
@@ -75,7 +75,7 @@ function beside(state) {
         { class: "pairs" },
         near.map((row) => {
           const text = placesOf(found, row).listed
-            ? pathOf(number, placesOf(found, row).places[number]).at(-1)
+            ? shownPath(number, placesOf(found, row).places[number]).at(-1)
             : "not listed";
           return el(
             "li",
@@ -217,7 +217,7 @@ function maps(state, by) {
             "Without a shape: ",
             without.map((node, i) => [
               i ? "; " : "",
-              label(labels(side, by[side]).label[node]),
+              label(textsOf(labels(side, by[side]))[node]),
               " ",
               numbers.has(node) ? numbers.get(node).words : "not listed",
             ]),
@@ -264,18 +264,29 @@ function statementView() {
   ];
 }
 
-// Places whose own label contains a text, whatever the case: whole labels first, higher levels first.
+// A text without case and accents: é is e. In letters that carry no accents, such as ł and ß, these are looked up.
+const LETTERS = { ß: "ss", æ: "ae", œ: "oe", ø: "o", ł: "l", đ: "d", ð: "d", þ: "th", ı: "i" };
+const plain = (text) =>
+  text
+    .normalize("NFD")
+    .replace(/\p{M}/gu, "")
+    .toLowerCase()
+    .replace(/[ßæœøłđðþı]/g, (each) => LETTERS[each]);
+
+// Places whose own name or label contains a text, whatever the case and the accents: whole ones first, higher levels
+// first.
 function search(text) {
-  const wanted = text.trim().toLocaleLowerCase(),
+  const wanted = plain(text.trim()),
     whole = [],
     found = [];
   if (!wanted) return [];
   sides.forEach((side, number) =>
     side.columns.forEach((column, i) => {
-      labels(number, i + 1).label.forEach((each, node) => {
-        const own = each.toLocaleLowerCase();
-        if (own === wanted) whole.push([number, [i + 1, node]]);
-        else if (found.length < 30 && own.includes(wanted)) found.push([number, [i + 1, node]]);
+      const part = labels(number, i + 1);
+      part.plain ??= part.label.map((each, node) => [plain(each), ...(part.shown ? [plain(part.shown[node])] : [])]);
+      part.plain.forEach((own, node) => {
+        if (own.includes(wanted)) whole.push([number, [i + 1, node]]);
+        else if (found.length < 30 && own.some((each) => each.includes(wanted))) found.push([number, [i + 1, node]]);
       });
     }),
   );

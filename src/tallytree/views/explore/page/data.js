@@ -72,11 +72,14 @@ function below(side, [named, node], wanted) {
   return [first, stop];
 }
 
-function pathOf(side, place) {
+// The labels of a place, from the top; they are its address. Or, with `textsOf`, what people read in their place.
+function pathOf(side, place, texts = (part) => part.label) {
   const path = [];
-  for (let named = place[0]; named > 0; named--) path.unshift(labels(side, named).label[above(side, place, named)[1]]);
+  for (let named = place[0]; named > 0; named--) path.unshift(texts(labels(side, named))[above(side, place, named)[1]]);
   return path;
 }
+const textsOf = (part) => part.shown ?? part.label;
+const shownPath = (side, place) => pathOf(side, place, textsOf);
 
 // The place of a side that a path names; null where it has none.
 function placeAt(side, path) {

@@ -25,8 +25,7 @@ const link = (text, hash, attributes) => el("a", { href: hash, ...attributes }, 
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-// The name of a level; of flows without the side, which stands beside it.
-const levelName = (side, named) => (about.statistic === "flows" ? sides[side].levels : sides[side].columns)[named - 1];
+const levelName = (side, named) => sides[side].words[named - 1];
 
 function amount(number) {
   if (number === null || number === undefined) return "";
@@ -113,7 +112,7 @@ const most = (found, rows) =>
   rows.reduce((so, row) => Math.max(so, found.part.number[row], value(found, "upper", row) ?? 0), 0);
 
 function nameOf(places) {
-  const names = places.map((place, side) => pathOf(side, place).join(" / "));
+  const names = places.map((place, side) => shownPath(side, place).join(" / "));
   if (!names.some(Boolean)) return `All ${about.noun}`;
   if (about.statistic === "flows") return names.map((name) => name || "everywhere").join(" → ");
   return names.filter(Boolean).join(", ");
@@ -127,12 +126,12 @@ function shortName(found, row, places) {
     return { text: from === to ? amount(from) : `${amount(from)} to ${amount(to)}`, own, listed };
   }
   const parts = own.map((place, side) => {
-    const path = pathOf(side, place).slice(Math.min(places[side][0], place[0]));
+    const path = shownPath(side, place).slice(Math.min(places[side][0], place[0]));
     if (place[0] < found.named[side]) path.push("not listed");
     return path.join(" / ");
   });
   if (about.statistic === "flows") {
-    const ends = parts.map((part, side) => part || pathOf(side, own[side]).at(-1) || "everywhere");
+    const ends = parts.map((part, side) => part || shownPath(side, own[side]).at(-1) || "everywhere");
     return { text: ends.join(" → "), own, listed };
   }
   return { text: parts.filter(Boolean).join(", ") || nameOf(own), own, listed };

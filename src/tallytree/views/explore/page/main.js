@@ -119,9 +119,9 @@ async function find(text) {
   const places = search(text);
   shown.replaceChildren(
     ...places.map(([side, place]) => {
-      const path = pathOf(side, place),
+      const path = shownPath(side, place),
         where = [
-          sides.length > 1 ? `${sides[side].name}:` : "",
+          sides.length > 1 ? `${sides[side].title}:` : "",
           levelName(side, place[0]),
           path.length > 1 ? `in ${path.slice(0, -1).join(" / ")}` : "",
         ];
@@ -134,7 +134,7 @@ async function find(text) {
         el("span", { class: "note" }, ` ${where.filter(Boolean).join(" ")}`),
       );
     }),
-    ...(places.length ? [] : [el("li", null, "No place has this text in its label.")]),
+    ...(places.length ? [] : [el("li", null, "No place has this text in its name or label.")]),
   );
 }
 

@@ -39,7 +39,7 @@ function crumbs(state) {
     { "aria-label": "Where you are" },
     sides.map((side, number) => {
       const place = state.places[number],
-        path = pathOf(number, place),
+        path = shownPath(number, place),
         root = sides[number].root;
       const links = Array.from({ length: place[0] - root + 1 }, (_, i) => {
         const named = root + i,
@@ -50,7 +50,7 @@ function crumbs(state) {
       return el(
         "ol",
         { class: "crumbs" },
-        sides.length > 1 ? el("li", { class: "side" }, `${side.name}:`) : null,
+        sides.length > 1 ? el("li", { class: "side" }, `${side.title}:`) : null,
         links,
       );
     }),
@@ -131,7 +131,7 @@ function chooser(state, by, cols) {
     return el(
       "label",
       null,
-      names ? names[number] : sides.length > 1 ? `By ${side.name}` : "Rows by",
+      names ? names[number] : sides.length > 1 ? `By ${side.title}` : "Rows by",
       el(
         "select",
         { change, name: `by-${number}` },
@@ -140,7 +140,7 @@ function chooser(state, by, cols) {
           const name =
             each === state.places[number][0]
               ? each
-                ? pathOf(number, state.places[number]).at(-1)
+                ? shownPath(number, state.places[number]).at(-1)
                 : about.statistic === "flows"
                   ? "everywhere"
                   : "all together"
@@ -167,7 +167,7 @@ function chooser(state, by, cols) {
               },
             },
             el("option", { value: -1, selected: cols < 0 }, "none: a list"),
-            varying.map((i) => el("option", { value: i, selected: i === cols }, sides[i].name)),
+            varying.map((i) => el("option", { value: i, selected: i === cols }, sides[i].title)),
           ),
         );
   return el(
@@ -207,7 +207,7 @@ function filters(state, by) {
     return el(
       "label",
       null,
-      `Only ${side.name}`,
+      `Only ${side.title}`,
       el(
         "select",
         {
@@ -221,7 +221,7 @@ function filters(state, by) {
           },
         },
         el("option", { value: -1, selected: here[0] < last }, "all"),
-        labels(number, last).label.map((text, node) =>
+        textsOf(labels(number, last)).map((text, node) =>
           el("option", { value: node, selected: here[0] === last && here[1] === node }, text),
         ),
       ),
@@ -378,7 +378,7 @@ function pivot(state, found, cols) {
   const shown = every.slice(0, state.count);
   const rowName = (line) =>
     line.own
-      .map((place, side) => (side === cols ? "" : pathOf(side, place).slice(state.places[side][0]).join(" / ")))
+      .map((place, side) => (side === cols ? "" : shownPath(side, place).slice(state.places[side][0]).join(" / ")))
       .filter(Boolean)
       .join(about.statistic === "flows" ? " → " : ", ") || "All";
   return [
@@ -409,7 +409,7 @@ function pivot(state, found, cols) {
               el(
                 "th",
                 { scope: "col", class: "numbers" },
-                label(pathOf(cols, place).slice(state.places[cols][0]).join(" / ")),
+                label(shownPath(cols, place).slice(state.places[cols][0]).join(" / ")),
               ),
             ),
           ),
