@@ -355,7 +355,8 @@ class Spec(Section):
 
     def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
         """The hierarchy whose mapping is at a key."""
-        with naming_lines(self._document, hierarchy=(*at, "path"), levels=(*at, "levels")):
+        keys = {name: (*at, name) for name in ("levels", "child", "parent", "level")}
+        with naming_lines(self._document, hierarchy=(*at, "path"), **keys):
             table = relative_to(wanted.path, self._path)
             refuse_private(table, "hierarchy", self.table(self.private_table), self.private_table)
             if wanted.parents is not None:
