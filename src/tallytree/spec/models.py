@@ -355,8 +355,10 @@ class Spec(Section):
 
     def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
         """The hierarchy whose mapping is at a key."""
-        keys = {name: (*at, name) for name in ("levels", "child", "parent", "level")}
-        with naming_lines(self._document, hierarchy=(*at, "path"), **keys):
+        levels, child, parent, level = ((*at, name) for name in ("levels", "child", "parent", "level"))
+        with naming_lines(
+            self._document, hierarchy=(*at, "path"), levels=levels, child=child, parent=parent, level=level
+        ):
             table = relative_to(wanted.path, self._path)
             refuse_private(table, "hierarchy", self.table(self.private_table), self.private_table)
             if wanted.parents is not None:
