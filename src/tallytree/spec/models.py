@@ -355,7 +355,8 @@ class Spec(Section):
 
     def _build_hierarchy(self, wanted: HierarchySpec, at: KeyPath) -> Hierarchy:
         """The hierarchy whose mapping is at a key."""
-        keys: dict[str, Any] = {key: (*at, key) for key in ("levels", "labels", "words")}
+        of_columns = ("levels", "child", "parent", "level", "labels", "words")
+        keys: dict[str, Any] = {key: (*at, key) for key in of_columns}
         with naming_lines(self._document, hierarchy=(*at, "path"), **keys):
             table = relative_to(wanted.path, self._path)
             refuse_private(table, "hierarchy", self.table(self.private_table), self.private_table)
