@@ -192,6 +192,9 @@ def _in_all(view: ReleaseView) -> tuple[str, str]:
         return "", ""
     of_sizes = view.kind.by_size
     level = next((each for each in view.levels if view.kind.nested or not view.paths(each)), None)
+    if level is None and "part_of" in view.statement:  # persons, of whom there need not be a table of the total
+        row = view.release.total(alpha=ALPHA).to_pylist()[0]
+        return whole(row["count"]), off_by(row["count"], row["ci_lower"], row["ci_upper"])
     if level is None or not view.rows(level) or (view.rows(level) > 1 and not of_sizes):
         return "", ""
     rows = view.with_intervals(level, view.read(level, 0, view.rows(level)), ALPHA)

@@ -27,6 +27,7 @@ from tallytree.views.report.pictures import NARROW, Grid, Picture
 from tallytree.views.report.reading import level_errors
 from tallytree.views.report.sections import ReportSection, all_sections, name_long, part_section
 from tallytree.views.report.summary import summary
+from tallytree.views.report.wording import capitalized, what_is_counted
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDY = frozenset({"remark", "level", "to", "noise", "spent", "measured with noise"})
@@ -95,7 +96,10 @@ def report_page(
     sections[1:1] = [part_section(each, level_errors(each), boundaries or {}) for each in others]
     style = _style(templates)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    front = replace(front_page(view, errors, title), beside=[in_all(each) for each in others])
+    front = front_page(view, errors, title)
+    if others:
+        what = capitalized(name_long(what_is_counted(release.statement, release.spec)))
+        front = replace(front, what=f"{what}.", beside=[in_all(each) for each in others])
     return templates.get_template("report.html").render(
         title=front.title,
         front=front,
