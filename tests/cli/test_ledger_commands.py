@@ -330,6 +330,10 @@ def test_limits_of_windows_are_set_listed_and_reported(folder, output, refusal, 
     assert output("ledger", "report", "ledger.db", "--out", "page.html") == "Report: page.html\n"
     page = (folder / "page.html").read_text()
     assert "2026-03-09/2026-03-15" in page
+    assert "has all 3 releases" in page
+    # Of (1.5, 0) the bound is exp(1.5) · 0.05 = 0.224; of the ρ of nine levels with ε = 1/6 each, 0.148.
+    assert "in at most 15 of 100 cases; blind guessing finds it out in 5%." in page
+    assert "Approved by" in page
     again = refusal("ledger", "report", "ledger.db", "--out", "page.html", code=ExitCode.EXISTS)
     assert "exists; choose another name" in again
     assert "has no limit of all time in the ledger" in refusal(

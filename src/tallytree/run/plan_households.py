@@ -45,6 +45,7 @@ def plan_households(arguments: HouseholdsArguments) -> PlannedHouseholds:
             "and households; leave it out, or give one of tallytree.tables"
         )
     product = given.with_attribute(IN_HOUSEHOLD, IN_OR_OUTSIDE)
+    product.words = {IN_HOUSEHOLD: {"": "in households"}, **product.words}
     side = product.attributes[0]
     areas = side.hierarchy
     largest = arguments.max_household_size

@@ -397,8 +397,10 @@ class PlannedHouseholds(Planned[TrueHouseholds, TablesMechanism]):
         )
         statement = {**own, "notes": [note, *own["notes"]]}
         description = self.arguments.description
-        if part == SIZES:
-            description = {**description, "words": {"group": "household", **description.get("words", {})}}
+        words = description.get("words", {})
+        person = words.get("person", "person")  # a record of the tables is one, and is called so
+        own_words = {"group": "household"} if part == SIZES else {"record": person, "person": person}
+        description = {**description, "words": {**own_words, **words}}
         statement = described_statement(statement, description)
         same = (
             WARNING,

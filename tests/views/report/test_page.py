@@ -248,12 +248,14 @@ def test_the_checks_of_the_browser_see_a_page_that_is_wrong(tmp_path):
 def test_a_weak_protection_is_not_called_strong(sizes_release, rate, says):
     statement = dict(sizes_release.statement)
     statement["risk"] = {"rates": [{"false_positive_rate": 0.05, "true_positive_rate": rate}]}
-    answers = dict(summary(replace(sizes_release, statement=statement), level_errors(ReleaseView(sizes_release))))
+    answers = dict(
+        summary(ReleaseView(replace(sizes_release, statement=statement)), level_errors(ReleaseView(sizes_release)))
+    )
     assert says in answers["What is protected?"]
 
 
 def test_numbers_that_are_exact_are_not_said_to_be_changed(flows_release):
-    answers = dict(summary(flows_release, level_errors(ReleaseView(flows_release))))
+    answers = dict(summary(ReleaseView(flows_release), level_errors(ReleaseView(flows_release))))
     assert (
         "All numbers but the total number of records were changed at random" in answers["How far off are the numbers?"]
     )

@@ -38,32 +38,18 @@ def report(
 
         require_charts("report", "the page")
         from tallytree.cli.rendering.terminal import open_console, show_line
-        from tallytree.release import Release, part_folders
+        from tallytree.release import Release
         from tallytree.views.boundaries import boundaries_of, keep_boundaries, kept_boundaries
         from tallytree.views.report import FILE, hierarchies_by_level, write_report
 
-        parts = part_folders(folder)
-        if len(parts) > 1 and out is not None:
-            raise ValueError(
-                f"out: {out.name!r} is one file, and a release of persons and households has a report in the folder of "
-                "each part; leave --out out, or give DIR/persons or DIR/households"
-            )
-        for part in parts:
-            release = Release.load(part)
-            trees = hierarchies_by_level(release.tree)
-            given = boundaries_of(boundaries or (), trees, code=boundary_code)
-            shapes = given or kept_boundaries(part, trees)
-            options: dict[str, Any] = {"title": _title(folder, part), "boundaries": shapes, "language": language}
-            made = write_report(release, out or part / FILE, **options)
-            if out is None:
-                keep_boundaries(part, given)
-            show_line(open_console(), f"Nothing was spent. Report: {made}")
-
-
-def _title(folder: Path, part: Path) -> str:
-    """The heading of the report of a release, or of a part of it: the names of their folders."""
-    whole = folder.absolute().name
-    return whole if part == folder else f"{whole}/{part.name}"
+        release = Release.load(folder)
+        trees = hierarchies_by_level(release.tree)
+        given = boundaries_of(boundaries or (), trees, code=boundary_code)
+        options: dict[str, Any] = {"boundaries": given or kept_boundaries(folder, trees), "language": language}
+        made = write_report(release, out or folder / FILE, title=folder.absolute().name, **options)
+        if out is None:
+            keep_boundaries(folder, given)
+        show_line(open_console(), f"Nothing was spent. Report: {made}")
 
 
 def can_report() -> bool:
@@ -79,11 +65,10 @@ def can_report() -> bool:
 
 
 def lacks_report(folder: Path) -> bool:
-    """Whether a release, or a part of it, has no report, for instance because its command was killed meanwhile."""
-    from tallytree.release import part_folders
+    """Whether a release has no report, for instance because its command was killed meanwhile."""
     from tallytree.views.report import FILE
 
-    return any(not (part / FILE).exists() for part in part_folders(folder))
+    return not (folder / FILE).exists()
 
 
 MOST_SECONDS = 60.0
@@ -131,17 +116,16 @@ def report_beside(folder: Path, *, wanted: bool, earlier: Path | None = None) ->
     if not wanted or not can_report():
         return
     try:
-        from tallytree.release import Release, part_folders
+        from tallytree.release import Release
         from tallytree.views.boundaries import keep_boundaries, kept_boundaries
         from tallytree.views.report import FILE, hierarchies_by_level, write_report
 
         with stage("report"), _limited():
-            for part in part_folders(folder):
-                release = Release.load(part)
-                shapes = kept_boundaries(earlier or part, hierarchies_by_level(release.tree))
-                if earlier is not None:
-                    keep_boundaries(part, shapes)
-                write_report(release, part / FILE, title=_title(folder, part), boundaries=shapes)
+            release = Release.load(folder)
+            shapes = kept_boundaries(earlier or folder, hierarchies_by_level(release.tree))
+            if earlier is not None:
+                keep_boundaries(folder, shapes)
+            write_report(release, folder / FILE, title=folder.absolute().name, boundaries=shapes)
     except (Exception, _Overdue) as error:  # noqa: BLE001  (an error would look like a release that was not made)
         logs.warning(f"The report could not be written ({_reason(error)}). {_WHOLE}")
     except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from html import escape
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from tallytree.accounting import epsilon_from_rho
 from tallytree.accounting.losses import LossSums
 from tallytree.accounting.periods import ALL_TIME, Window
+from tallytree.accounting.risk import by_epsilon_delta, by_rho, rounded_up
 from tallytree.accounting.run_shares import DELTA
 from tallytree.accounting.spending import DataSet, granted, shown
 from tallytree.budget import BudgetKind
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 HEADINGS = ("window", "releases", "spent", f"as (ε, δ), δ = {float(DELTA):g}", "limit", "left")
+
+FALSE_SUSPICIONS = 0.05
+"""The share of others that the attacker on the page may suspect wrongly."""
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#111}"
@@ -105,11 +110,30 @@ def board_page(books: Books) -> str:
 
 def _section(dataset: DataSet) -> str:
     facts = [f"Protected: {protected_words(dataset)}.", f"In force: {limit_words(dataset)}.", *remarks(dataset)]
+    facts += _attack_words(dataset)
     parts = [f"<h2>{escape(dataset.name)}</h2>", *(f"<p>{escape(fact)}</p>" for fact in facts)]
     parts.append(_html_table("All time", [*window_rows(dataset, ALL_TIME)]))
     shown_windows = [*dataset.window_limits] or [Window("year")]
     parts += [_html_table(f"In {window.words}", [*window_rows(dataset, window)]) for window in shown_windows]
+    parts.append("<p>Approved by (name, office, date, signature): ______________________________</p>")
     return "".join(parts)
+
+
+def _attack_words(dataset: DataSet) -> list[str]:
+    """What an attacker can find out from all releases together, in a sentence; none before the first release."""
+    sums = dataset.sums
+    bounds = [by_rho(float(sums.rho), FALSE_SUSPICIONS)] if sums.countable("zcdp") else []
+    if sums.countable("approximate"):
+        bounds.append(by_epsilon_delta(float(sums.epsilon), float(sums.delta), FALSE_SUSPICIONS))
+    if not sums.number or not bounds:
+        return []
+    hidden = "is in the data" if dataset.neighboring == "add_remove" else "has one content or another"
+    return [
+        f"What an attacker learns: somebody who has all {sums.number:,} releases, knows everything about everybody "
+        f"else, and accepts {FALSE_SUSPICIONS:.0%} of false suspicions, finds out whether what is protected {hidden} in at "
+        f"most {math.ceil(100 * rounded_up(min(bounds)))} of 100 cases; blind guessing finds it out in "
+        f"{FALSE_SUSPICIONS:.0%}. This holds for the protected unit above, and while the secret noise keys stay secret."
+    ]
 
 
 def _html_table(caption: str, rows: Sequence[Sequence[str]]) -> str:

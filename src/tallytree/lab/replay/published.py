@@ -25,7 +25,7 @@ from unittest import mock
 import pyarrow as pa
 
 from tallytree.lab._internals import charts, export, pld, report_page, spill_folders, stages
-from tallytree.release import Release, part_folders
+from tallytree.release import Release
 
 TEXTS = ("error", "ledger", "log", "times", "warnings")
 """What is shown as lines of text."""
@@ -131,8 +131,7 @@ def _made_of(folder: Path, place: Path) -> dict[str, bytes]:
     found = {}
     if find_spec("jinja2") and find_spec("altair"):
         with mock.patch.object(charts, "svg_in_page", lambda chart, prefix: prefix + chart.to_json()):
-            for part in part_folders(folder):
-                found[f"report {part.relative_to(folder)}"] = report_page(Release.load(part)).encode()
+            found["report"] = report_page(Release.load(folder)).encode()
     for kind, packages in EXPORTS.items():
         if all(map(find_spec, packages)):
             out = export(folder, kind, place / f"out.{kind}").path

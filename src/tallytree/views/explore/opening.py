@@ -40,9 +40,9 @@ def fill_folder(
     before = _stamp(source)
     view = ReleaseView(Release.load(source), language=language)
     hierarchies = hierarchies_by_level(view.tree)
-    shapes = kept_boundaries(source, hierarchies) | boundaries_of(boundaries, hierarchies, code=code)
-    report = source / REPORT
-    title = str(description_of(view.statement).get("title") or source.name)
+    shapes = kept_boundaries(folder.absolute(), hierarchies) | boundaries_of(boundaries, hierarchies, code=code)
+    report = folder.absolute() / REPORT
+    title = str(description_of(view.statement).get("title") or folder.absolute().name)
     try:
         write_page(view, place, title=title, report=report if report.is_file() else None, boundaries=shapes)
     finally:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tallytree.kinds.registry import kind_of
 from tallytree.release.counted_unit import counted_noun, counted_unit, worded, words_of
+from tallytree.release.households_release import IN_HOUSEHOLD
 from tallytree.release.intervals import reach_of_households
 from tallytree.release.risk_statement import of_hundred
 from tallytree.release.statement import CHECKED, WARNING, description_of
@@ -83,6 +84,7 @@ class FrontPage:
         bars: of levels, root first.
         more: levels that have no bar.
         cards: further numbers.
+        beside: of a release with a second part: how many there are in that, of what, and how far off that is.
     """
 
     title: str
@@ -100,6 +102,7 @@ class FrontPage:
     bars: Sequence[UsableBar]
     more: int
     cards: Sequence[Card]
+    beside: Sequence[tuple[str, str, str]] = ()
 
 
 def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str) -> FrontPage:
@@ -107,7 +110,7 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
 
     Args:
         view: of the release.
-        errors: of its levels, root first.
+        errors: of its levels, root first. Tables that nobody asked for are not shown.
         folder: the name of its folder, which is the title where none was given.
     """
     statement = view.statement
@@ -115,6 +118,7 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
     which = statement["release"]
     number, error = _in_all(view)
     noun = name(counted_noun(statement))
+    errors = [each for level, each in zip(view.levels, errors, strict=True) if _is_asked(view, level)] or errors
     bars = [_bar(each, noun) for each in errors if each.usable is not None]
     return FrontPage(
         title=said.get("title") or name(folder),
@@ -158,6 +162,20 @@ def _day(day: date) -> str:
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
+def in_all(view: ReleaseView) -> tuple[str, str, str]:
+    """How many there are in all, of what, and how far off that is; see `FrontPage`."""
+    number, error = _in_all(view)
+    return number, name(counted_unit(view.statement)), error
+
+
+def _is_asked(view: ReleaseView, level: str) -> bool:
+    """Whether somebody asked for a table; those of persons in households by area are in every such release."""
+    about = next(each for each in view.statement["levels"] if each["level"] == level)
+    attributes = {*about.get("table", ())} - {*view.sides[0].columns} if view.sides else set()
+    added = "part_of" in view.statement and attributes == {IN_HOUSEHOLD}
+    return bool(about.get("asked", True)) and not added
+
+
 def _what(view: ReleaseView) -> str:
     statement = view.statement
     what = name(what_is_counted(statement, view.release.spec), 400)
@@ -174,6 +192,9 @@ def _in_all(view: ReleaseView) -> tuple[str, str]:
         return "", ""
     of_sizes = view.kind.by_size
     level = next((each for each in view.levels if view.kind.nested or not view.paths(each)), None)
+    if level is None and "part_of" in view.statement:  # persons, of whom there need not be a table of the total
+        row = view.release.total(alpha=ALPHA).to_pylist()[0]
+        return whole(row["count"]), off_by(row["count"], row["ci_lower"], row["ci_upper"])
     if level is None or not view.rows(level) or (view.rows(level) > 1 and not of_sizes):
         return "", ""
     rows = view.with_intervals(level, view.read(level, 0, view.rows(level)), ALPHA)

@@ -10,11 +10,11 @@ import base64
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tallytree.release import Release
+from tallytree.release import HouseholdsRelease, Release
 from tallytree.release.statement import marks_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.support.validate import path_text
@@ -22,11 +22,12 @@ from tallytree.support.whole_files import write_whole
 from tallytree.views import charts
 from tallytree.views.boundaries import Boundaries
 from tallytree.views.report.checks import run_checks
-from tallytree.views.report.front import front_page
+from tallytree.views.report.front import front_page, in_all
 from tallytree.views.report.pictures import NARROW, Grid, Picture
 from tallytree.views.report.reading import level_errors
-from tallytree.views.report.sections import ReportSection, all_sections, name_long
+from tallytree.views.report.sections import ReportSection, all_sections, name_long, part_section
 from tallytree.views.report.summary import summary
+from tallytree.views.report.wording import capitalized, what_is_counted
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDY = frozenset({"remark", "level", "to", "noise", "spent", "measured with noise"})
@@ -88,12 +89,17 @@ def report_page(
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    view = ReleaseView(release, language=language)
-    errors = level_errors(view)
-    sections = all_sections(view, errors, run_checks(view), boundaries or {}, title)
+    parts = release.parts.values() if isinstance(release, HouseholdsRelease) else (release,)
+    view, *others = (ReleaseView(part, language=language) for part in parts)
+    errors, checks = level_errors(view), [check for each in (view, *others) for check in run_checks(each)]
+    sections = all_sections(view, errors, checks, boundaries or {}, title)
+    sections[1:1] = [part_section(each, level_errors(each), boundaries or {}) for each in others]
     style = _style(templates)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     front = front_page(view, errors, title)
+    if others:
+        what = capitalized(name_long(what_is_counted(release.statement, release.spec)))
+        front = replace(front, what=f"{what}.", beside=[in_all(each) for each in others])
     return templates.get_template("report.html").render(
         title=front.title,
         front=front,

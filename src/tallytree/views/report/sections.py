@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tallytree.kinds.measurements import BESIDE_THE_LEVELS
@@ -76,6 +76,13 @@ _TOWARDS = (
     "The numbers are also moved towards those of {}, as far as the noisy numbers, which do not depend on it, resemble "
     "them."
 )
+
+
+def part_section(
+    view: ReleaseView, errors: Sequence[PublishedError], boundaries: Mapping[str, Boundaries]
+) -> ReportSection:
+    """The numbers of the second part of a release: households by size."""
+    return replace(_numbers(view, errors, boundaries), key="households", title=f"{TITLE_OF_SIZES}, {_AND_ERRORS}")
 
 
 def _appendix(release: Release) -> ReportSection:
@@ -160,6 +167,7 @@ def _options(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name(key)} {name(value)}" for key, value in options.items()) or "no options"
 
 
+TITLE_OF_SIZES, _AND_ERRORS = "Households by size", "and how far off they are"
 _OF_TAILS = " (where sizes have none: of the number of groups of a size or more)"
 
 
@@ -185,7 +193,7 @@ def _numbers(
     )  # fmt: skip
     usable = _usable(errors, of_tails)
     return ReportSection(
-        "numbers", "The published numbers, and how far off they are", paragraphs=paragraphs,
+        "numbers", f"The published numbers, {_AND_ERRORS}", paragraphs=paragraphs,
         pictures=[*pictures, *([shown] if shown else [])], grids=[*([usable] if usable else []), grid],
     )  # fmt: skip
 
