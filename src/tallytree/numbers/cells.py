@@ -239,6 +239,21 @@ class ReleasedCells:
         """
         raise NotImplementedError
 
+    def contrast(
+        self, nodes: Sequence[tuple[int, int]], where: Sequence[Mapping[str, str]], replication: Replication
+    ) -> tuple[float, float, float, int | None]:
+        """The difference of two numbers, the one that its error is of, the variance, and from how many replicates.
+
+        Args:
+            nodes: of both, how many columns name the area, and the area; (0, 0) for all. They are equal or disjoint.
+            where: of both, a condition on attributes; equal where the areas are not.
+            replication: how errors come from replicates.
+
+        Raises:
+            ValueError: nothing is known of it.
+        """
+        raise NotImplementedError
+
     def values(self, level: str, replication: Replication, *, attribute: Any, values: Any, where: Any) -> Values:
         """The values of the records in the areas of a level; `Release.mean` documents the arguments.
 

@@ -32,8 +32,8 @@ from tallytree.support.validate import safe_text, text
 
 INCREASE, DECREASE, EQUAL, UNTOLD = VERDICTS = ("increase", "decrease", "no change", "no change can be told")
 """What a change is. "no change" needs numbers without an error."""
-AREAS, RELEASE = "areas", "release"
-"""The columns that say how an area is compared, and which release a number is of."""
+AREAS, EARLIER, RELEASE = "areas", "earlier", "release"
+"""Columns: how an area is compared; the first one after the path columns of a change, and of a series."""
 
 
 def change(
@@ -86,7 +86,7 @@ def change(
     columns = _changed(joined, 1, level_alpha)
     made = {
         **joined.paths,
-        "earlier": pa.array(joined.numbers[0].count, mask=~joined.there[0]),
+        EARLIER: pa.array(joined.numbers[0].count, mask=~joined.there[0]),
         "later": pa.array(joined.numbers[1].count, mask=~joined.there[1]),
         **columns,
     }

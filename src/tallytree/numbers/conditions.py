@@ -112,9 +112,7 @@ def chosen_areas(
     """
     if table is None:
         if weight is not None:
-            raise ValueError(
-                f"weight: {safe_text(weight)} must be a column of areas; give a table of areas that has it"
-            )
+            raise ValueError(f"weight: {weight!r} must be a column of areas; give a table of areas that has it")
         if by is None:
             return None, {}
         name = text(by, "by", "the name of a column")

@@ -33,7 +33,7 @@ from tallytree.numbers.table_estimates import fitted_precisions, unbiased_table
 from tallytree.numbers.totals import Totals, beside
 from tallytree.numbers.tree_cells import together
 from tallytree.product import Attribute
-from tallytree.release.view.areas import SummedAreas, areas_of_nodes
+from tallytree.release.view.areas import SummedAreas, areas_of_nodes, contrasted
 from tallytree.release.view.layouts import exact_level_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import sides_of
@@ -49,7 +49,17 @@ from tallytree.tables.layout import Table, table_of
 class TableCells(ReleasedCells):
     """The cells of tables."""
 
-    derives: ClassVar[tuple[str, ...]] = ("share", "ratio", "mean", "quantile", "total", "change", "series", "total_of")
+    derives: ClassVar[tuple[str, ...]] = (
+        "share",
+        "ratio",
+        "mean",
+        "quantile",
+        "total",
+        "change",
+        "series",
+        "difference",
+        "total_of",
+    )
 
     def level_of(self, names: Sequence[str]) -> str | None:
         """See `ReleasedCells`."""
@@ -160,6 +170,28 @@ class TableCells(ReleasedCells):
         at_once = max(1, AT_ONCE // layout.detail.cells)
         return beside([some(begin) for begin in range(0, layout.width(depth), at_once)], len(areas))
 
+    def contrast(
+        self, nodes: Sequence[tuple[int, int]], where: Sequence[Mapping[str, str]], replication: Replication
+    ) -> tuple[float, float, float, int | None]:
+        """See `ReleasedCells`."""
+        _refuse_replicates(replication, "differences in tables")
+        product = self.view.layout.product
+        conditions = [conditions_of(product, each, name) for each, name in zip(where, ("first", "second"), strict=True)]
+        sides = weights_of(product, conditions)
+        tree, (one, other) = tree_of(product.attributes[0]), nodes
+        apart = one != other
+        areas = areas_of_nodes(tree, one[0], np.array([one[1]]), np.zeros(1, dtype=np.int64))
+        areas = contrasted(tree, one, other) if apart else areas
+
+        def weights(refined: Sequence[int]) -> FloatArray:
+            first, second = sides(refined)
+            return np.asarray(first if apart else first - second)[None]
+
+        summed = TableSums.of(self.view, areas, columns_needed(*conditions))
+        found = summed.estimates({}, weights)
+        variance = found.variances + summed.rounding(weights, found)
+        return float(found.published[0][0]), float(found.middle[0, 0]), float(variance[0, 0]), None
+
     def values(self, level: str, replication: Replication, *, attribute: Any, values: Any, where: Any) -> Values:
         """See `ReleasedCells`."""
         _refuse_replicates(replication, "tables")
@@ -257,7 +289,7 @@ class TableSums:
 
         Args:
             names: what each total is.
-            weights: of the cells in the sums, 0 or 1.
+            weights: of the cells in the sums.
         """
         found = self.estimates({}, weights)
         std_dev = np.sqrt(found.variances + self.rounding(weights, found)).T.ravel()
@@ -298,7 +330,8 @@ class TableSums:
         stated = self.view.statement.get("rounding", {}).get(level, 0.0) ** 2
         if not stated or not self.view.has(level, UNBIASED):
             return np.zeros((1, 1))
-        number = self.summed(np.ones((layout.areas(self.depth), layout.width(self.depth))), weights, power=2).T
+        ones = np.ones((layout.areas(self.depth), layout.width(self.depth)))
+        number = self.summed(ones, lambda refined: weights(refined) ** 2, power=2).T
         moved = np.where(number > 1, (np.asarray(estimates.published) - estimates.middle) ** 2, stated)
         return np.asarray(np.minimum(4 * number * stated, moved))
 

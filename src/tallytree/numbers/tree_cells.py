@@ -8,7 +8,7 @@ Var(d)) / 2. In n + d, what lies in both sums counts twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -30,10 +30,9 @@ from tallytree.release import Release
 from tallytree.release.intervals import LevelErrors, stated_rounding
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.statement import own_mechanism
-from tallytree.release.view.areas import SummedAreas, areas_of_nodes, read_areas
+from tallytree.release.view.areas import SummedAreas, areas_of_nodes, contrasted, read_areas
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray, sum_by_key
-from tallytree.support.validate import safe_text
 
 Variances = tuple[FloatArray, FloatArray, FloatArray]
 """Of two functionals, and their covariance: float64 (n,) each."""
@@ -62,7 +61,7 @@ class AreaSums:
 class TreeCells(ReleasedCells):
     """The nodes of a tree with a count each, of counts and flows."""
 
-    derives: ClassVar[tuple[str, ...]] = ("share", "ratio", "total", "change", "series", "total_of")
+    derives: ClassVar[tuple[str, ...]] = ("share", "ratio", "total", "change", "series", "difference", "total_of")
 
     @cached_property
     def _published(self) -> list[PublishedLevel]:
@@ -230,7 +229,7 @@ class TreeCells(ReleasedCells):
             raise ValueError("areas: None is given; give a table of areas, which may be left out for tables only")
         if weight is not None and view.kind.by_size:
             raise ValueError(
-                f"weight: {safe_text(weight)}, but a group has one size and cannot be divided; give it for counts and "
+                f"weight: {weight!r}, but a group has one size and cannot be divided; give it for counts and "
                 "tables only"
             )
         chosen = read_areas(view.known_tree, areas, by, weight)
@@ -238,7 +237,7 @@ class TreeCells(ReleasedCells):
             return self._totals_of(chosen, replication)
         if weight is not None:
             raise ValueError(
-                f"weight: {safe_text(weight)}, but not all cells of the release are listed, so that the error of a sum "
+                f"weight: {weight!r}, but not all cells of the release are listed, so that the error of a sum "
                 "with weights is not known; leave it out"
             )
         return self._of_partly_listed(chosen, stated_plan(view), replication)
@@ -247,6 +246,19 @@ class TreeCells(ReleasedCells):
         """See `ReleasedCells`."""
         self._refuse_partly_listed("its sums")
         return self._totals_of(areas_of_nodes(self.view.known_tree, named, nodes, of, weights), Replication(None, None))
+
+    def contrast(
+        self, nodes: Sequence[tuple[int, int]], where: Sequence[Mapping[str, str]], replication: Replication
+    ) -> tuple[float, float, float, int | None]:
+        """See `ReleasedCells`."""
+        self._refuse_partly_listed("two of them")
+        totals = self._totals_of(contrasted(self.view.known_tree, nodes[0], nodes[1]), replication)
+        if totals.std_dev is None:
+            raise ValueError("release: what its mechanism leaves out is not known, so neither is the error")
+        variance, rounds = float(totals.variance[0]), totals.errors.replicates
+        if rounds is not None:  # of a number near 0 replicates show too little
+            variance = max(variance, float(np.square(totals.errors.upward_std_dev)[0]))
+        return float(totals.numbers[0]), float(totals.estimate[0]), variance, rounds
 
     def _totals_of(self, chosen: SummedAreas, replication: Replication) -> Totals:
         """The sums of areas, where all cells are listed."""

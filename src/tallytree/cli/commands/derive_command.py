@@ -48,6 +48,15 @@ By = Annotated[
     typer.Option(metavar="COLUMN", help="A column that gives each row its area; for tables without AREAS, a level."),
 ]
 
+Crosswalk = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TABLE",
+        help="A table of areas that changed, with the columns old and new, and weight where one was split. May be "
+        "repeated: one for each folder but the last.",
+    ),
+]
+
 
 @derive_commands.command("share")
 def share(
@@ -145,6 +154,7 @@ def change(
     level: Annotated[
         str, typer.Argument(metavar="[LEVEL]", help="A level, or a table's levels. If absent: the total.")
     ] = "",
+    crosswalk: Crosswalk = None,
     alpha: AlphaOption = 0.1,
     out: RowsOption = None,
 ) -> None:
@@ -153,9 +163,53 @@ def change(
     def derived(releases: Sequence[Release]) -> pa.Table:
         from tallytree import change
 
-        return change(releases[0], releases[1], _names(level), alpha=alpha)
+        return change(releases[0], releases[1], _names(level), crosswalk=_one_or_all(crosswalk), alpha=alpha)
 
     _derive(context, [earlier, later], out, derived)
+
+
+@derive_commands.command("series")
+def series(
+    context: typer.Context,
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of releases, in order of time.")],
+    level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="A level, or a table's levels. If absent: the total.")
+    ] = "",
+    crosswalk: Crosswalk = None,
+    names: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="What to call the releases. If absent: period, run or folder.")
+    ] = None,
+    alpha: AlphaOption = 0.1,
+    out: RowsOption = None,
+) -> None:
+    """Every number in several releases, and its change to the one before."""
+
+    def derived(releases: Sequence[Release]) -> pa.Table:
+        from tallytree import series
+
+        called = None if names is None else _names(names)
+        return series(folders, _names(level), crosswalk=_one_or_all(crosswalk), names=called, alpha=alpha)
+
+    _derive(context, folders, out, derived)
+
+
+@derive_commands.command("difference")
+def difference(
+    context: typer.Context,
+    folder: SavedFolder,
+    first: Annotated[
+        str,
+        typer.Argument(metavar="A", help="A label, such as 01001; or state=AL,county=01001; for tables also sex=f."),
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Likewise.")],
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    seed: SeedOption = None,
+    out: RowsOption = None,
+) -> None:
+    """By how much the number of A is larger than that of B."""
+    options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+    _of_one(context, folder, out, lambda made: made.difference(_place(first), _place(second), **options))
 
 
 @derive_commands.command("total-of")
@@ -199,6 +253,7 @@ def _derive(
 ) -> None:
     """Load releases, derive a table, and show it or write it."""
     with errors_in_one_line(debug=context.obj):
+        from tallytree.cli.rendering.derived_tables import sentences
         from tallytree.cli.rendering.statements import show_bound
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.hierarchy import decoded
@@ -210,6 +265,8 @@ def _derive(
         releases = [Release.load(folder) for folder in folders]
         made = decoded(derived(releases))
         console = open_console()
+        for told in sentences(made):
+            show_line(console, told)
         if target is None:
             show_totals(console, made)
         else:
@@ -217,6 +274,16 @@ def _derive(
         show_bound(console, releases[0].statement)
         show_line(console, COVERS)
         show_line(console, "Nothing was spent." if target is None else f"Nothing was spent. Rows: {out}")
+
+
+def _one_or_all(given: Sequence[str] | None) -> Any:
+    """The only crosswalk, or a list of several."""
+    return given[0] if given and len(given) == 1 else given or None
+
+
+def _place(given: str) -> Any:
+    """A label, or conditions on columns."""
+    return {name: labels[0] for name, labels in (conditions(_names(given)) or {}).items()} if "=" in given else given
 
 
 def _names(given: str) -> list[str]:

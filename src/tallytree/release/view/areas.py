@@ -200,6 +200,16 @@ def read_areas(tree: Hierarchy | Product, table: Any, by: str | None, weight: st
     return SummedAreas(tree, by, names, blocks)
 
 
+def contrasted(tree: Hierarchy | Product, first: tuple[int, int], second: tuple[int, int]) -> SummedAreas:
+    """One area, in which a node of a tree with one side counts as 1 and another one as −1: columns and node of each."""
+    zero = np.zeros(1, dtype=np.int64)
+    parts = [
+        areas_of_nodes(tree, named, np.array([node]), zero, np.array([sign]))
+        for sign, (named, node) in ((1.0, first), (-1.0, second))
+    ]
+    return SummedAreas(tree, None, parts[0].names, (*parts[0].blocks, *parts[1].blocks))
+
+
 def areas_of_nodes(
     tree: Hierarchy | Product, named: int, nodes: IntArray, of: IntArray, weights: FloatArray | None = None
 ) -> SummedAreas:
