@@ -110,3 +110,27 @@ def test_a_difference_and_a_change_are_told_at_the_command_line(tmp_path, monkey
     done = run("derive", "difference", "y1", "v", "q")
     assert done.exit_code == ExitCode.INPUT
     assert "second: 'q' is no label" in " ".join(done.stderr.split())
+
+
+@pytest.mark.needs("altair")
+def test_a_report_shows_a_series_as_lines(tmp_path, monkeypatch, output, run):
+    monkeypatch.chdir(tmp_path)
+    for seed in (1, 2, 3):
+        small.release(seed).save(f"y{seed}")
+    output("report", "y3", "--earlier", "y1", "--earlier", "y2", "--level", "county", "--out", "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    section = page[page.index('id="series"') :]
+    assert "How the numbers changed" in section
+    series = tt.series(["y1", "y2", "y3"], "county").to_pylist()
+    assert [row["release"] for row in series[:3]] == ["y1", "y2", "y3"]
+    for row in series[:6]:
+        assert f"<bdi>{row['count']:,}</bdi>" in section
+    assert "<svg" in section
+    plain = output("report", "y3", "--out", "plain.html")
+    assert "Report" in plain
+    assert 'id="series"' not in (tmp_path / "plain.html").read_text(encoding="utf-8")
+    done = run("report", "y3", "--level", "county")
+    assert done.exit_code == ExitCode.INPUT
+    assert "earlier: none is given, and --level, --crosswalk and --names are about them" in " ".join(
+        done.stderr.split()
+    )

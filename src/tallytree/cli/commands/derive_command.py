@@ -12,10 +12,14 @@ from tallytree.cli.commands.total_command import conditions, show_totals
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.shared_options import (
     AlphaOption,
+    CrosswalkOption,
+    NamesOption,
     ReplicatesOption,
     RowsOption,
     SavedFolder,
     SeedOption,
+    names_in,
+    series_options,
 )
 from tallytree.kinds.registry import kind_of
 
@@ -48,15 +52,6 @@ By = Annotated[
     typer.Option(metavar="COLUMN", help="A column that gives each row its area; for tables without AREAS, a level."),
 ]
 
-Crosswalk = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TABLE",
-        help="A table of areas that changed, with the columns old and new, and weight where one was split. May be "
-        "repeated: one for each folder but the last.",
-    ),
-]
-
 
 @derive_commands.command("share")
 def share(
@@ -73,7 +68,7 @@ def share(
 ) -> None:
     """Every number of LEVEL as a share of what it is a part of."""
     options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
-    _of_one(context, folder, out, lambda made: made.share(*_names(level), within=tuple(_names(within)), **options))
+    _of_one(context, folder, out, lambda made: made.share(*names_in(level), within=tuple(names_in(within)), **options))
 
 
 @derive_commands.command("ratio")
@@ -154,7 +149,7 @@ def change(
     level: Annotated[
         str, typer.Argument(metavar="[LEVEL]", help="A level, or a table's levels. If absent: the total.")
     ] = "",
-    crosswalk: Crosswalk = None,
+    crosswalk: CrosswalkOption = None,
     alpha: AlphaOption = 0.1,
     out: RowsOption = None,
 ) -> None:
@@ -163,7 +158,9 @@ def change(
     def derived(releases: Sequence[Release]) -> pa.Table:
         from tallytree import change
 
-        return change(releases[0], releases[1], _names(level), crosswalk=_one_or_all(crosswalk), alpha=alpha)
+        return change(
+            releases[0], releases[1], names_in(level), crosswalk=series_options(level, crosswalk, None)[1], alpha=alpha
+        )
 
     _derive(context, [earlier, later], out, derived)
 
@@ -175,10 +172,8 @@ def series(
     level: Annotated[
         str, typer.Option(metavar="LEVEL", help="A level, or a table's levels. If absent: the total.")
     ] = "",
-    crosswalk: Crosswalk = None,
-    names: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="What to call the releases. If absent: period, run or folder.")
-    ] = None,
+    crosswalk: CrosswalkOption = None,
+    names: NamesOption = None,
     alpha: AlphaOption = 0.1,
     out: RowsOption = None,
 ) -> None:
@@ -187,8 +182,8 @@ def series(
     def derived(releases: Sequence[Release]) -> pa.Table:
         from tallytree import series
 
-        called = None if names is None else _names(names)
-        return series(folders, _names(level), crosswalk=_one_or_all(crosswalk), names=called, alpha=alpha)
+        table, walks, called = series_options(level, crosswalk, names)
+        return series(folders, table or (), crosswalk=walks, names=called, alpha=alpha)
 
     _derive(context, folders, out, derived)
 
@@ -276,18 +271,9 @@ def _derive(
         show_line(console, "Nothing was spent." if target is None else f"Nothing was spent. Rows: {out}")
 
 
-def _one_or_all(given: Sequence[str] | None) -> Any:
-    """The only crosswalk, or a list of several."""
-    return given[0] if given and len(given) == 1 else given or None
-
-
 def _place(given: str) -> Any:
     """A label, or conditions on columns."""
-    return {name: labels[0] for name, labels in (conditions(_names(given)) or {}).items()} if "=" in given else given
-
-
-def _names(given: str) -> list[str]:
-    return [name.strip() for name in given.split(",") if name.strip()]
+    return {name: labels[0] for name, labels in (conditions(names_in(given)) or {}).items()} if "=" in given else given
 
 
 def _sum(given: Sequence[str], argument: str, of_tables: bool) -> Any:

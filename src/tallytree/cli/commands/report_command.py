@@ -13,7 +13,13 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption
+from tallytree.cli.shared_options import (
+    BoundariesOption,
+    BoundaryCodeOption,
+    CrosswalkOption,
+    NamesOption,
+    series_options,
+)
 from tallytree.support.stages import stage
 
 
@@ -26,6 +32,15 @@ def report(
     ] = None,
     boundaries: BoundariesOption = None,
     boundary_code: BoundaryCodeOption = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="An earlier release, to show changes. May be repeated, in the order of time."),
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="With --earlier: a level, or a table's levels.")
+    ] = None,
+    crosswalk: CrosswalkOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Write a page about a release, for readers; spends nothing.
 
@@ -39,8 +54,10 @@ def report(
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release, part_folders
         from tallytree.views.boundaries import boundaries_of, keep_boundaries, kept_boundaries
-        from tallytree.views.report import FILE, hierarchies_by_level, write_report
+        from tallytree.views.report import FILE, ComparedReleases, hierarchies_by_level, write_report
 
+        if not earlier and (level or crosswalk or names):
+            raise ValueError("earlier: none is given, and --level, --crosswalk and --names are about them; give some")
         parts = part_folders(folder)
         if len(parts) > 1 and out is not None:
             raise ValueError(
@@ -52,7 +69,12 @@ def report(
             trees = hierarchies_by_level(release.tree)
             given = boundaries_of(boundaries or (), trees, code=boundary_code)
             shapes = given or kept_boundaries(part, trees)
-            made = write_report(release, out or part / FILE, title=_title(folder, part), boundaries=shapes)
+            compared = None
+            if earlier and part == parts[0]:  # of persons and households, the persons
+                compared = ComparedReleases([*earlier, part], *series_options(level, crosswalk, names))
+            made = write_report(
+                release, out or part / FILE, title=_title(folder, part), boundaries=shapes, earlier=compared
+            )
             if out is None:
                 keep_boundaries(part, given)
             show_line(open_console(), f"Nothing was spent. Report: {made}")

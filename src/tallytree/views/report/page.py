@@ -26,6 +26,7 @@ from tallytree.views.report.front import front_page
 from tallytree.views.report.pictures import NARROW, Grid, Picture
 from tallytree.views.report.reading import level_errors
 from tallytree.views.report.sections import ReportSection, all_sections, name_long
+from tallytree.views.report.series import ComparedReleases
 from tallytree.views.report.summary import summary
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -50,6 +51,7 @@ def write_report(
     *,
     title: str = "release",
     boundaries: Mapping[str, Boundaries] | None = None,
+    earlier: ComparedReleases | None = None,
 ) -> Path:
     """Write the report of a release; a file of that name is replaced, in one step.
 
@@ -58,6 +60,7 @@ def write_report(
         out: the file to make.
         title: the heading; by default of a folder its name.
         boundaries: by level, for maps.
+        earlier: releases that its numbers are compared with, in a section of their own.
 
     Raises:
         ModuleNotFoundError: a package of the extra `report` is not installed.
@@ -68,12 +71,18 @@ def write_report(
         raise ValueError(f"out: {target.name!r} must end in .html")
     charts.require_charts("report", "a report")
     with charts.one_drawing_process():
-        page = report_page(release, title=title, boundaries=boundaries)
+        page = report_page(release, title=title, boundaries=boundaries, earlier=earlier)
     write_whole(target, page)
     return target
 
 
-def report_page(release: Release, *, title: str = "release", boundaries: Mapping[str, Boundaries] | None = None) -> str:
+def report_page(
+    release: Release,
+    *,
+    title: str = "release",
+    boundaries: Mapping[str, Boundaries] | None = None,
+    earlier: ComparedReleases | None = None,
+) -> str:
     """The report as HTML; see `write_report`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -83,6 +92,8 @@ def report_page(release: Release, *, title: str = "release", boundaries: Mapping
     view = ReleaseView(release)
     errors = level_errors(view)
     sections = all_sections(view, errors, run_checks(view), boundaries or {}, title)
+    if earlier is not None:
+        sections.insert(1, earlier.section(release))
     style = _style(templates)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     front = front_page(view, errors, title)
