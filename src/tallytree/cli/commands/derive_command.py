@@ -177,7 +177,7 @@ def series(
     alpha: AlphaOption = 0.1,
     out: RowsOption = None,
 ) -> None:
-    """Every number in several releases, and its change to the one before."""
+    """Every number in several releases, with its changes."""
 
     def derived(releases: Sequence[Release]) -> pa.Table:
         from tallytree import series
