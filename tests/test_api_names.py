@@ -52,6 +52,7 @@ def test_public_names():
         "release_households",
         "release_tables",
         "replicate_errors",
+        "series",
         "sizes",
         "solvers",
         "sources",
@@ -85,7 +86,7 @@ def test_the_package_offers_what_users_need_and_nothing_else():
             "Budget", "BudgetExceeded", "Contributions", "Hierarchy", "HouseholdsRelease", "Product", "Release",
             "__version__", "change", "counts", "engines", "new_secret", "plan", "reconcile_group_sizes",
             "release_contributions", "release_counts", "release_flows", "release_group_sizes", "release_households",
-            "release_tables", "replicate_errors", "sizes", "sources", "tables", "total_of",
+            "release_tables", "replicate_errors", "series", "sizes", "sources", "tables", "total_of",
         ]
     )  # fmt: skip
     assert all(getattr(tt, name) is not None for name in tt.__all__)

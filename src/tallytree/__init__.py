@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from tallytree.hierarchy import Hierarchy
     from tallytree.kinds.contributions import Contributions
     from tallytree.numbers.accuracy.replicate_errors import replicate_errors
+    from tallytree.numbers.changes import change, series
     from tallytree.numbers.reconcile import reconcile_group_sizes
-    from tallytree.numbers.several_releases import change, total_of
+    from tallytree.numbers.several_releases import total_of
     from tallytree.product import Product
     from tallytree.release import HouseholdsRelease, Release
     from tallytree.spec.planned_errors import plan
@@ -38,7 +39,7 @@ _MODULE_OF = {
     "HouseholdsRelease": "tallytree.release",
     "Product": "tallytree.product",
     "Release": "tallytree.release",
-    "change": "tallytree.numbers.several_releases",
+    "change": "tallytree.numbers.changes",
     "new_secret": "tallytree.api",
     "plan": "tallytree.spec.planned_errors",
     "reconcile_group_sizes": "tallytree.numbers.reconcile",
@@ -49,6 +50,7 @@ _MODULE_OF = {
     "release_households": "tallytree.api",
     "release_tables": "tallytree.api",
     "replicate_errors": "tallytree.numbers.accuracy.replicate_errors",
+    "series": "tallytree.numbers.changes",
     "total_of": "tallytree.numbers.several_releases",
 }
 _PACKAGES = ("counts", "engines", "sizes", "solvers", "sources", "tables")
@@ -74,6 +76,7 @@ __all__ = [
     "release_households",
     "release_tables",
     "replicate_errors",
+    "series",
     "sizes",
     "solvers",
     "sources",

@@ -90,3 +90,47 @@ def test_what_cannot_be_is_one_line(folder, run, words, message):
 
 def test_a_folder_without_a_release_is_said(folder, run):
     assert run("derive", "share", "nothing", "county").exit_code == ExitCode.INPUT
+
+
+def test_a_difference_and_a_change_are_told_at_the_command_line(tmp_path, monkeypatch, output, run):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    for seed in (1, 2, 3):
+        small.release(seed).save(f"y{seed}")
+    shown = output("derive", "difference", "y1", "v", "state=A,county=w")
+    (row,) = small.release(1).difference("v", "w").to_pylist()
+    assert f"v has {row['difference']:,} more than A, w, ± " in shown
+    assert shown.splitlines()[0].endswith(": more.")
+    (tmp_path / "moves.csv").write_text("old,new,weight\nv,v,0.5\nv,w,0.5\n")
+    shown = output("derive", "change", "y1", "y2", "county", "--crosswalk", "moves.csv")
+    assert "Estimated by weight, which intervals take as exact: 2 (A, v; A, w)." in " ".join(shown.split())
+    words = "derive series y1 y2 y3 --level state --names 2022,2023,2024 --out series.csv"
+    assert "Nothing was spent. Rows: series.csv" in output(*words.split())
+    assert (tmp_path / "series.csv").read_text().splitlines()[1].startswith('"A","2022",')
+    done = run("derive", "difference", "y1", "v", "q")
+    assert done.exit_code == ExitCode.INPUT
+    assert "second: 'q' is no label" in " ".join(done.stderr.split())
+
+
+@pytest.mark.needs("altair")
+def test_a_report_shows_a_series_as_lines(tmp_path, monkeypatch, output, run):
+    monkeypatch.chdir(tmp_path)
+    for seed in (1, 2, 3):
+        small.release(seed).save(f"y{seed}")
+    output("report", "y3", "--earlier", "y1", "--earlier", "y2", "--level", "county", "--out", "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    section = page[page.index('id="series"') :]
+    assert "How the numbers changed" in section
+    series = tt.series(["y1", "y2", "y3"], "county").to_pylist()
+    assert [row["release"] for row in series[:3]] == ["y1", "y2", "y3"]
+    for row in series[:6]:
+        assert f"<bdi>{row['count']:,}</bdi>" in section
+    assert "<svg" in section
+    plain = output("report", "y3", "--out", "plain.html")
+    assert "Report" in plain
+    assert 'id="series"' not in (tmp_path / "plain.html").read_text(encoding="utf-8")
+    done = run("report", "y3", "--level", "county")
+    assert done.exit_code == ExitCode.INPUT
+    assert "earlier: none is given, and --level, --crosswalk and --names are about them" in " ".join(
+        done.stderr.split()
+    )

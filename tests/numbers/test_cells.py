@@ -74,6 +74,6 @@ def test_what_is_derived_from_a_statistic_is_known_by_its_cells():
     cells = {name: cells_by(kind) for name, kind in KINDS.items()}
     assert {name for name, each in cells.items() if each is None} == {"households", "contributions"}
     derived = {name for each in cells.values() if each is not None for name in each.derives}
-    assert derived == {"share", "ratio", "mean", "quantile", "total", "change", "total_of"}
+    assert derived == {"share", "ratio", "mean", "quantile", "total", "change", "series", "difference", "total_of"}
     with pytest.raises(ValueError, match=r"^earlier: .*'counts', and mean is of group_sizes, tables"):
         cells_of(small.release(), "mean", "earlier")

@@ -115,6 +115,32 @@ RowsOption = Annotated[
     typer.Option("--out", metavar="FILE", help="The file to make, .csv or .parquet; if absent, the rows are shown."),
 ]
 
+CrosswalkOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--crosswalk",
+        metavar="TABLE",
+        help="A table of areas that changed, with the columns old and new, and weight where one was split. May be "
+        "repeated: one for each release but the last.",
+    ),
+]
+NamesOption = Annotated[
+    str | None,
+    typer.Option("--names", metavar="A,B,…", help="What to call the releases. If absent: period, run or folder."),
+]
+
+
+def names_in(given: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in given.split(",") if name.strip()]
+
+
+def series_options(level: str | None, crosswalk: Sequence[str] | None, names: str | None) -> tuple[Any, Any, Any]:
+    """The table, the crosswalk (or a list of several) and the names of releases, as `tallytree.series` takes them."""
+    walks = crosswalk[0] if crosswalk and len(crosswalk) == 1 else crosswalk or None
+    return (names_in(level) if level else None), walks, (names_in(names) if names else None)
+
+
 _ENVIRONMENT = {"secret": "TALLYTREE_SECRET_FILE"}
 """Options that a variable of the environment can give too."""
 

@@ -32,12 +32,9 @@ from tallytree.numbers.accuracy.replicate_errors import (
 from tallytree.numbers.totals import Totals
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.view.release_view import ReleaseView
-from tallytree.support.arrays import FloatArray, NumberArray
+from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 from tallytree.support.stages import stage, step_progress
 from tallytree.support.validate import integer
-
-NEAR_ZERO = 4.0
-"""Standard deviations of the noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,19 +136,6 @@ def _replicates_for(view: ReleaseView) -> Replicates:
     return replicates_of(view, plan, view.all_published())
 
 
-def with_floor(variance: FloatArray, number: NumberArray, floor: FloatArray | float) -> FloatArray:
-    """Variances from replicates, float64 (n,): at least that of the noise where a number is near 0.
-
-    A number near 0 hardly varies in replicates, since it cannot become negative. Its noise may have moved it down.
-
-    Args:
-        variance: float64 (n,), from replicates.
-        number: (n,), published.
-        floor: the standard deviation of the noise.
-    """
-    return np.where(number <= NEAR_ZERO * floor, np.maximum(variance, np.square(floor)), variance)
-
-
 def as_whole(numbers: NumberArray) -> pa.Array:
     """Numbers as integers, where all of them are."""
     whole = np.rint(numbers)
@@ -225,11 +209,48 @@ class ReleasedCells:
         """
         raise NotImplementedError
 
-    def totals(self, areas: Any, by: str | None, where: Mapping[str, Any] | None, replication: Replication) -> Totals:
+    def totals(
+        self,
+        areas: Any,
+        by: str | None,
+        where: Mapping[str, Any] | None,
+        replication: Replication,
+        weight: str | None = None,
+    ) -> Totals:
         """The sum of every area; `Release.total` documents the arguments.
 
         Raises:
             ValueError: areas or conditions that cannot be used.
+        """
+        raise NotImplementedError
+
+    def sums(self, level: str, named: int, nodes: IntArray, of: IntArray, weights: FloatArray | None) -> Totals:
+        """Sums of the cells of a level, or of a table, over nodes of the areas: for each sum those of the attributes.
+
+        Args:
+            level: of the cells.
+            named: how many columns name the nodes.
+            nodes: int64 (n,), of the first hierarchy.
+            of: int64 (n,), the sum of each.
+            weights: float64 (n,), of each; None for 1.
+
+        Raises:
+            ValueError: nothing is known of such sums.
+        """
+        raise NotImplementedError
+
+    def contrast(
+        self, nodes: Sequence[tuple[int, int]], where: Sequence[Mapping[str, str]], replication: Replication
+    ) -> tuple[float, float, float, int | None]:
+        """The difference of two numbers, the one that its error is of, the variance, and from how many replicates.
+
+        Args:
+            nodes: of both, how many columns name the area, and the area; (0, 0) for all. They are equal or disjoint.
+            where: of both, a condition on attributes; equal where the areas are not.
+            replication: how errors come from replicates.
+
+        Raises:
+            ValueError: nothing is known of it.
         """
         raise NotImplementedError
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.product import Attribute, Product
-from tallytree.release.view.areas import ARGUMENT, Block, SummedAreas, read_areas
+from tallytree.release.view.areas import ARGUMENT, SummedAreas, areas_of_nodes, read_areas
 from tallytree.sources.locate import locate
 from tallytree.sources.reading import column_names
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
@@ -99,7 +99,9 @@ def labels_of(side: Attribute, refined: int, column: int) -> pa.Array:
     return side.path_arrays(refined, np.arange(side.size(refined), dtype=np.int64))[column - 1]
 
 
-def chosen_areas(product: Product, table: Any, by: str | None) -> tuple[SummedAreas | None, dict[str, pa.Array]]:
+def chosen_areas(
+    product: Product, table: Any, by: str | None, weight: str | None = None
+) -> tuple[SummedAreas | None, dict[str, pa.Array]]:
     """The areas that sums are over, None for all, and the columns that name them.
 
     They are those of a table, of the hierarchy whose columns it has; without a table all nodes of the level `by`.
@@ -109,6 +111,8 @@ def chosen_areas(product: Product, table: Any, by: str | None) -> tuple[SummedAr
         TypeError: as `read_areas`.
     """
     if table is None:
+        if weight is not None:
+            raise ValueError(f"weight: {weight!r} must be a column of areas; give a table of areas that has it")
         if by is None:
             return None, {}
         name = text(by, "by", "the name of a column")
@@ -121,7 +125,7 @@ def chosen_areas(product: Product, table: Any, by: str | None) -> tuple[SummedAr
         refined = side.columns.index(name) + 1
         return areas_of_level(side, refined), paths_of_level(side, refined)
     columns = [column for each in product.attributes for column in each.columns]
-    source = locate(table, ARGUMENT, [*columns, *filter(None, [by])], public=True)
+    source = locate(table, ARGUMENT, [*columns, *filter(None, [by, weight])], public=True)
     there = {*column_names(source, ARGUMENT)}
     named = [each for each in product.attributes if there & {*each.columns}]
     several = [each for each in named if there & {*each.columns} != {by}]
@@ -130,20 +134,19 @@ def chosen_areas(product: Product, table: Any, by: str | None) -> tuple[SummedAr
             f"{ARGUMENT}: it has columns of {several[0].name!r} and of {several[1].name!r}; name nodes of one of them, "
             "and leave other columns out"
         )
-    areas = read_areas(_tree([*several, *named, product.attributes[0]][0]), source, by)
+    areas = read_areas(tree_of([*several, *named, product.attributes[0]][0]), source, by, weight)
     return areas, {} if by is None else {by: areas.names}
 
 
-def _tree(side: Attribute) -> Product:
+def tree_of(side: Attribute) -> Product:
+    """A hierarchy as a product of its own."""
     return Product({side.name: side.hierarchy}, [side.name] * len(side.columns), {side.name: side.columns})
 
 
 def areas_of_level(side: Attribute, refined: int) -> SummedAreas:
     """All nodes of a level of a hierarchy, each an area of its own."""
     nodes = np.arange(side.size(refined), dtype=np.int64)
-    return SummedAreas(
-        _tree(side), None, pa.nulls(len(nodes), pa.string()), (Block((refined,), refined, (nodes,), nodes),)
-    )
+    return areas_of_nodes(tree_of(side), refined, nodes, nodes)
 
 
 def paths_of_level(side: Attribute, refined: int) -> dict[str, pa.Array]:

@@ -65,6 +65,7 @@ def total(
     *,
     by: str | None,
     where: Mapping[str, Any] | None,
+    weight: str | None,
     alpha: float,
     replicates: int | None,
     seed: int | None,
@@ -73,7 +74,7 @@ def total(
 ) -> pa.Table:
     """`Release.total`, which documents the arguments."""
     level_alpha, replication = checked_alpha(alpha), Replication.checked(replicates, seed, progress=progress)
-    return cells_of(release, "total").totals(areas, by, where, replication).judged(level_alpha, thresholds)
+    return cells_of(release, "total").totals(areas, by, where, replication, weight).judged(level_alpha, thresholds)
 
 
 def share(

@@ -1,117 +1,32 @@
-"""Numbers of several releases: `change`, from one to another, and `total_of`, of all together, with their errors.
-
-Two releases have noise of their own, so the errors of their numbers are independent, whoever the people are: the
-variance of a change is the sum of both. Where both releases have unbiased estimates the interval is around the
-difference of these. It is half a unit wider: most changes are few, and often 0, where the ends of counts would not do,
-since these cover on average over integers. Where cells are listed by their measurements, an estimate says little of its
-error. The ends are then those of both intervals, with their distances added as squares (MOVER: Zou and Donner 2008,
-Statistics in Medicine 27), which needs independence, and has it.
-"""
+"""What several releases must have in common, and `total_of`: their totals together, with the error of each."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tallytree.hierarchy import RESERVED, TOTAL
-from tallytree.kinds.columns import LISTED_FROM, UNBIASED
+from tallytree.hierarchy import RESERVED
 from tallytree.numbers.accuracy.replicate_errors import opened
-from tallytree.numbers.cells import ReleasedCells, Replication, with_floor
+from tallytree.numbers.cells import ReleasedCells, Replication
 from tallytree.numbers.derived import cells_of
-from tallytree.numbers.fieller import HALF
 from tallytree.numbers.totals import Totals, added
 from tallytree.release import HouseholdsRelease, Release
 from tallytree.release.contributions_table import description
 from tallytree.release.counted_unit import counted_unit, is_bounded
-from tallytree.release.intervals import checked_alpha, quantile, stated_errors
-from tallytree.release.view.release_view import path_columns
+from tallytree.release.intervals import checked_alpha
 from tallytree.sources.leaf_paths import decoded
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.arrays import FloatArray
 from tallytree.support.validate import safe_text
 
-INCREASE, DECREASE, SAME, UNTOLD = VERDICTS = ("increase", "decrease", "no change", "no change can be told")
-"""What a change is. "no change" needs numbers without an error."""
 SHARE = "share_left_out"
 """The column with the accumulated share."""
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedNumbers:
-    """The numbers of one release, in the order of the rows of a change: (n,) each.
-
-    Attributes:
-        count: int64, published; 0 where there is no row.
-        middle: float64, unbiased where the release has such estimates, else as published.
-        variance: float64, NaN where it is not known.
-        lower: float64, the interval of the number alone; NaN where it is not known.
-        upper: float64, its other end.
-        listed: bool, whether the cell has a row because of its measurement.
-        replicates: from which the errors are; None where they are known.
-    """
-
-    count: IntArray
-    middle: FloatArray
-    variance: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    listed: BoolArray
-    replicates: int | None
-
-
-def change(
-    earlier: Release | str | os.PathLike[str],
-    later: Release | str | os.PathLike[str],
-    table: str | Sequence[str] = (),
-    *,
-    alpha: float = 0.1,
-) -> pa.Table:
-    """By how much every number of a level, or of a table, changed from one release to another, with its error.
-
-    Releases have noise of their own, so the variance of a change is the sum of both variances. This holds also where
-    the same people are in both: their change is what is estimated. (For what the two releases tell of such people
-    together, their budgets add up, as the ledger counts them.) Nothing is spent.
-
-    Args:
-        earlier: a release, or the folder of a saved one.
-        later: another one, of the same statistic over the same hierarchy.
-        table: the level, or the levels that name a table; by default the total.
-        alpha: intervals are to miss the true change with this probability.
-
-    Returns:
-        The path columns; `earlier`, `later` and `change` (int64); `std_dev`; `ci_lower` and `ci_upper` (int64); and
-        `verdict`: "increase" or "decrease" where the interval does not hold 0, "no change can be told" where it does,
-        "no change" where both numbers are exact and equal. A cell that only one of the releases lists has no error: the
-        other number is below what is listed, and its `std_dev`, interval and verdict are null.
-
-    Raises:
-        ValueError: one release twice; other statistics, units or nodes; errors that are not known; an unknown table.
-        TypeError: an argument of the wrong kind.
-    """
-    level_alpha = checked_alpha(alpha)
-    pair = [_counted(given, name) for given, name in ((earlier, "earlier"), (later, "later"))]
-    _refuse_repeated(pair, ["earlier", "later"])
-    cells = _cells_of_same("change", pair, ["earlier", "later"])
-    names = [table] if isinstance(table, str) else table
-    if not isinstance(names, Sequence):
-        raise TypeError(f"table: {safe_text(table)} must be the name of a level, or a tuple of names")
-    levels = [_level(each, names) for each in cells]
-    tables = [
-        _listed(release.table(level, alpha=level_alpha, unbiased=True))
-        for release, level in zip(pair, levels, strict=True)
-    ]
-    paths, places = _joined(
-        tables[0], tables[1], whole=all(each.lists_all(level) for each, level in zip(cells, levels, strict=True))
-    )
-    first, second = map(_estimates, pair, levels, tables, places)
-    return pa.table(paths | _columns(first, second, level_alpha))
-
-
-def _counted(given: Any, argument: str) -> Release:
+def counted(given: Any, argument: str) -> Release:
     """A release that was given, or that of a folder; of persons and households the tables of persons.
 
     Raises:
@@ -121,7 +36,7 @@ def _counted(given: Any, argument: str) -> Release:
     return release.persons if isinstance(release, HouseholdsRelease) else release
 
 
-def _refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
+def refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
     """Refuse releases that have the same noise: their errors are not independent.
 
     Raises:
@@ -139,7 +54,7 @@ def _refuse_repeated(releases: Sequence[Release], names: Sequence[str]) -> None:
         seen[identity] = name
 
 
-def _cells_of_same(derived: str, releases: Sequence[Release], names: Sequence[str]) -> list[ReleasedCells]:
+def cells_of_same(derived: str, releases: Sequence[Release], names: Sequence[str]) -> list[ReleasedCells]:
     """The cells of releases whose numbers are of the same things.
 
     Raises:
@@ -155,139 +70,6 @@ def _cells_of_same(derived: str, releases: Sequence[Release], names: Sequence[st
                     f"{of(releases[0].statement)!r}; give releases of the same numbers"
                 )
     return several
-
-
-def _level(cells: ReleasedCells, names: Sequence[str]) -> str:
-    """The level that somebody names, or the table; by default the total.
-
-    Raises:
-        ValueError: there is none.
-    """
-    level = cells.level_of(names)
-    if level is None:
-        known = "; ".join(", ".join(each) or TOTAL for each in cells.view.release.tables)
-        raise ValueError(f"table: ({', '.join(names)}) is none of the tables of both releases, which are {known}")
-    return level
-
-
-def _listed(table: pa.Table) -> pa.Table:
-    """A published table without the rows that say how much is not listed: two releases do not list the same cells."""
-    there = np.ones(table.num_rows, dtype=np.bool_)
-    for name in path_columns(table):
-        there &= table.column(name).is_valid().to_numpy()
-    return table if there.all() else table.filter(pa.array(there))
-
-
-def _joined(first: pa.Table, second: pa.Table, *, whole: bool) -> tuple[dict[str, pa.Array], list[IntArray]]:
-    """The path columns of both tables together, and per table its row for each of these rows, −1 for none.
-
-    Rows of the first table come first, in its order; then those that only the second one has.
-
-    Args:
-        first: a published table.
-        second: another one.
-        whole: whether both list all their cells, so that their rows must be the same.
-
-    Raises:
-        ValueError: they have other columns, or other rows where all are listed.
-    """
-    names = path_columns(first)
-    if names != path_columns(second):
-        raise ValueError(
-            f"later: its table has the columns {', '.join(path_columns(second))}, and that of earlier "
-            f"{', '.join(names)}; give releases over the same hierarchy"
-        )
-    codes = np.zeros(first.num_rows + second.num_rows, dtype=np.int64)
-    for name in names:
-        column = _stacked(first, second, name).combine_chunks().dictionary_encode(null_encoding="encode")
-        codes = codes * (len(column.dictionary) + 1) + column.indices.to_numpy()
-        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    of_first, of_second = codes[: first.num_rows], codes[first.num_rows :]
-    new = ~np.isin(of_second, of_first)
-    missing = int(new.sum()) + int((~np.isin(of_first, of_second)).sum())
-    if whole and missing:
-        raise ValueError(
-            f"later: {missing} rows of its table or of that of earlier are not in the other; give releases over the "
-            "same hierarchy"
-        )
-    wanted = np.concatenate([of_first, of_second[new]])
-    rows = np.concatenate([np.arange(first.num_rows), first.num_rows + np.flatnonzero(new)])
-    stacked = {name: _stacked(first, second, name).take(pa.array(rows)) for name in names}
-    return stacked, [_places(wanted, each) for each in (of_first, of_second)]
-
-
-def _stacked(first: pa.Table, second: pa.Table, name: str) -> pa.ChunkedArray:
-    """A column of labels of both tables, one after the other."""
-    columns = [table.column(name).cast(pa.large_string()) for table in (first, second)]
-    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.large_string())
-
-
-def _places(wanted: IntArray, there: IntArray) -> IntArray:
-    """Where each code is, −1 where it is not: int64 (n,)."""
-    place = np.full(int(max(wanted.max(initial=-1), there.max(initial=-1))) + 1, -1, dtype=np.int64)
-    place[there] = np.arange(len(there))
-    return place[wanted]
-
-
-def _estimates(release: Release, level: str, table: pa.Table, places: IntArray) -> ComparedNumbers:
-    """The numbers of a published table at some of its rows."""
-    there = places >= 0
-
-    def column(name: str, absent: float) -> FloatArray:
-        numbers = np.full(len(places), absent)
-        numbers[there] = table.column(name).to_numpy()[places[there]]
-        return numbers
-
-    errors = stated_errors(release.statement, level)
-    count = column("count", 0.0)
-    variance = column("std_dev", np.nan) ** 2
-    unbiased = UNBIASED in table.column_names
-    variance = variance + (0.0 if unbiased else errors.rounding) * (variance > 0)
-    if errors.replicates is not None:
-        variance = with_floor(variance, count, errors.upward_std_dev)
-    listed = np.isfinite(column(LISTED_FROM, -np.inf)) if LISTED_FROM in table.column_names else ~there
-    middle = column(UNBIASED, 0.0) if unbiased else count
-    ends = column("ci_lower", np.nan), column("ci_upper", np.nan)
-    return ComparedNumbers(count.astype(np.int64), middle, variance, *ends, listed, errors.replicates)
-
-
-def _columns(first: ComparedNumbers, second: ComparedNumbers, alpha: float) -> dict[str, pa.Array]:
-    """The numbers, their change, its error and what it is."""
-    changed = second.count - first.count
-    variance = first.variance + second.variance
-    unknown = ~np.isfinite(variance)
-    std_dev = np.sqrt(np.where(unknown, 0.0, variance))
-    rounds = min((each.replicates for each in (first, second) if each.replicates is not None), default=None)
-    reach = np.where(std_dev > 0, quantile(alpha, rounds) * std_dev + HALF, 0.0)
-    middle = second.middle - first.middle
-    lower = np.ceil(middle - reach).astype(np.int64)
-    upper = np.floor(middle + reach).astype(np.int64)
-    by_listing = (first.listed | second.listed) & ~unknown
-    low, high = _mover(first, second)
-    lower[by_listing] = np.floor(low[by_listing]).astype(np.int64)
-    upper[by_listing] = np.ceil(high[by_listing]).astype(np.int64)
-    lower, upper = np.minimum(lower, changed), np.maximum(upper, changed)
-    verdict = np.where(lower > 0, VERDICTS.index(INCREASE), VERDICTS.index(UNTOLD))
-    verdict = np.where(upper < 0, VERDICTS.index(DECREASE), verdict)
-    verdict = np.where((std_dev == 0) & (rounds is None) & (changed == 0), VERDICTS.index(SAME), verdict)
-    codes = pa.array(verdict.astype(np.int8), mask=unknown)
-    return {
-        "earlier": pa.array(first.count),
-        "later": pa.array(second.count),
-        "change": pa.array(changed),
-        "std_dev": pa.array(std_dev, mask=unknown),
-        "ci_lower": pa.array(lower, mask=unknown),
-        "ci_upper": pa.array(upper, mask=unknown),
-        "verdict": pa.DictionaryArray.from_arrays(codes, pa.array(VERDICTS)),
-    }
-
-
-def _mover(first: ComparedNumbers, second: ComparedNumbers) -> tuple[FloatArray, FloatArray]:
-    """The ends of a difference from those of two independent intervals: float64 (n,) each."""
-    point = (second.count - first.count).astype(np.float64)
-    down = np.hypot(second.count - second.lower, first.upper - first.count)
-    up = np.hypot(second.upper - second.count, first.count - first.lower)
-    return point - down, point + up
 
 
 def total_of(
@@ -332,10 +114,10 @@ def total_of(
     if not releases:
         raise ValueError("releases: the list is empty; give at least one release")
     names = [f"releases[{place}]" for place in range(len(releases))]
-    several = [_counted(given, name) for given, name in zip(releases, names, strict=True)]
-    _refuse_repeated(several, names)
+    several = [counted(given, name) for given, name in zip(releases, names, strict=True)]
+    refuse_repeated(several, names)
     _refuse_revised(several, names)
-    cells = _cells_of_same("total_of", several, names)
+    cells = cells_of_same("total_of", several, names)
     replication = Replication.checked(replicates, seed, progress=progress)
     of_each = [each.totals(areas, by, where, replication.with_seed_of(place)) for place, each in enumerate(cells)]
     paths = [{name: each.columns[name] for name in each.columns if name not in RESERVED} for each in of_each]

@@ -26,24 +26,22 @@ from tallytree.numbers.conditions import (
     columns_needed,
     conditions_of,
     paths_of_level,
+    tree_of,
     weights_of,
 )
-from tallytree.numbers.totals import Totals
+from tallytree.numbers.table_estimates import fitted_precisions, unbiased_table
+from tallytree.numbers.totals import Totals, beside
 from tallytree.numbers.tree_cells import together
-from tallytree.release.statement import mechanism_code
-from tallytree.release.view.areas import SummedAreas
-from tallytree.release.view.layouts import exact_level_of, published_totals
-from tallytree.release.view.recorded_measurements import FRESH_COPY
+from tallytree.product import Attribute
+from tallytree.release.view.areas import SummedAreas, areas_of_nodes, contrasted
+from tallytree.release.view.layouts import exact_level_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import sides_of
-from tallytree.solvers.tables.linear import NoisyTable, linear_estimate
-from tallytree.solvers.tables.marginals import Marginal
 from tallytree.solvers.tables.sums import AT_ONCE, sum_variances
 from tallytree.solvers.tables.variance import nested_covariances, std_devs
 from tallytree.support.arrays import FloatArray, IntArray, chunks
 from tallytree.support.validate import safe_text
 from tallytree.tables import TableLayout
-from tallytree.tables.expected import MIN_VARIANCE, precisions_of
 from tallytree.tables.layout import Table, table_of
 
 
@@ -51,7 +49,17 @@ from tallytree.tables.layout import Table, table_of
 class TableCells(ReleasedCells):
     """The cells of tables."""
 
-    derives: ClassVar[tuple[str, ...]] = ("share", "ratio", "mean", "quantile", "total", "change", "total_of")
+    derives: ClassVar[tuple[str, ...]] = (
+        "share",
+        "ratio",
+        "mean",
+        "quantile",
+        "total",
+        "change",
+        "series",
+        "difference",
+        "total_of",
+    )
 
     def level_of(self, names: Sequence[str]) -> str | None:
         """See `ReleasedCells`."""
@@ -74,7 +82,7 @@ class TableCells(ReleasedCells):
                 f"within: {', '.join(coarse.levels)} is not a coarser table than "
                 f"{', '.join(fine.levels) or 'the total'}; a share is of a number in one that holds it"
             )
-        place, above = layout.place(coarse), _above(layout, fine, coarse)
+        place, above = layout.place(coarse), _above(layout.product.attributes, fine.refined, coarse.refined)
         counts = view.cells_of_table(depth).ravel()
         cells = int(above.max()) + 1
         totals = np.bincount(above, counts, minlength=cells).astype(np.int64)[above]
@@ -131,19 +139,58 @@ class TableCells(ReleasedCells):
         sums = TableSums.of(self.view, chosen, columns_needed(*conditions))
         return sums.estimates(names, weights_of(product, conditions), paired=True)
 
-    def totals(self, areas: Any, by: str | None, where: Mapping[str, Any] | None, replication: Replication) -> Totals:
+    def totals(
+        self,
+        areas: Any,
+        by: str | None,
+        where: Mapping[str, Any] | None,
+        replication: Replication,
+        weight: str | None = None,
+    ) -> Totals:
         """See `ReleasedCells`."""
         _refuse_replicates(replication, "sums of tables")
         product = self.view.layout.product
         conditions = conditions_of(product, where)
-        chosen, names = chosen_areas(product, areas, by)
+        chosen, names = chosen_areas(product, areas, by, weight)
         sums = TableSums.of(self.view, chosen, columns_needed(conditions))
-        weights = weights_of(product, [conditions])
-        sum_of = sums.estimates(names, weights)
-        std_dev = np.sqrt(sum_of.variances[0] + sums.rounding(weights, sum_of)[0])
-        count = sum_of.published[0].astype(np.int64)
-        unbiased = sum_of.middle[0] if self.view.has(self.view.levels[sums.depth], UNBIASED) else None
-        return Totals({**names, "count": count}, count, std_dev, unbiased)
+        return sums.totals(names, weights_of(product, [conditions]))
+
+    def sums(self, level: str, named: int, nodes: IntArray, of: IntArray, weights: FloatArray | None) -> Totals:
+        """See `ReleasedCells`."""
+        layout = self.view.layout
+        areas = areas_of_nodes(tree_of(layout.product.attributes[0]), named, nodes, of, weights)
+        depth, sides = self.view.levels.index(level), layout.product.attributes[1:]
+        wanted = layout.tables[depth].refined[1:]
+        summed = TableSums.of(self.view, areas, wanted)
+
+        def some(begin: int) -> Totals:
+            cells = np.arange(begin, min(begin + at_once, layout.width(depth)))[:, None]
+            return summed.totals({}, lambda refined: (_above(sides, refined, wanted) == cells).astype(np.float64))
+
+        at_once = max(1, AT_ONCE // layout.detail.cells)
+        return beside([some(begin) for begin in range(0, layout.width(depth), at_once)], len(areas))
+
+    def contrast(
+        self, nodes: Sequence[tuple[int, int]], where: Sequence[Mapping[str, str]], replication: Replication
+    ) -> tuple[float, float, float, int | None]:
+        """See `ReleasedCells`."""
+        _refuse_replicates(replication, "differences in tables")
+        product = self.view.layout.product
+        conditions = [conditions_of(product, each, name) for each, name in zip(where, ("first", "second"), strict=True)]
+        sides = weights_of(product, conditions)
+        tree, (one, other) = tree_of(product.attributes[0]), nodes
+        apart = one != other
+        areas = areas_of_nodes(tree, one[0], np.array([one[1]]), np.zeros(1, dtype=np.int64))
+        areas = contrasted(tree, one, other) if apart else areas
+
+        def weights(refined: Sequence[int]) -> FloatArray:
+            first, second = sides(refined)
+            return np.asarray(first if apart else first - second)[None]
+
+        summed = TableSums.of(self.view, areas, columns_needed(*conditions))
+        found = summed.estimates({}, weights)
+        variance = found.variances + summed.rounding(weights, found)
+        return float(found.published[0][0]), float(found.middle[0, 0]), float(variance[0, 0]), None
 
     def values(self, level: str, replication: Replication, *, attribute: Any, values: Any, where: Any) -> Values:
         """See `ReleasedCells`."""
@@ -172,10 +219,10 @@ def _refuse_replicates(replication: Replication, what: str) -> None:
         raise ValueError(f"replicates: {replication.asked}, but {what} have exact errors; leave it out")
 
 
-def _above(layout: TableLayout, fine: Table, coarse: Table) -> IntArray:
-    """The cell of the coarser table that holds each cell of the finer one: int64 (cells,)."""
+def _above(sides: Sequence[Attribute], fine: Sequence[int], coarse: Sequence[int]) -> IntArray:
+    """The cell that holds each one, where more columns of hierarchies are refined: int64 (cells,)."""
     above = np.zeros(1, dtype=np.int64)
-    for side, here, there in zip(layout.product.attributes, fine.refined, coarse.refined, strict=True):
+    for side, here, there in zip(sides, fine, coarse, strict=True):
         nodes = np.arange(side.size(here), dtype=np.int64)
         for refined in range(here, there, -1):
             nodes = side.parents(refined, nodes)
@@ -237,6 +284,21 @@ class TableSums:
         *variances, covariance = together(self.variances(lambda refined: _with_sum(weights(refined))).T)
         return Estimates(names, numbers, middle, np.stack(variances), covariance, unit=unit)
 
+    def totals(self, names: Mapping[str, Any], weights: Weights) -> Totals:
+        """The sums as totals, those of an area one after another.
+
+        Args:
+            names: what each total is.
+            weights: of the cells in the sums.
+        """
+        found = self.estimates({}, weights)
+        std_dev = np.sqrt(found.variances + self.rounding(weights, found)).T.ravel()
+        count = np.asarray(found.published).T.ravel()
+        weighted = self.areas is not None and self.areas.weighted
+        count = count if weighted else count.astype(np.int64)
+        unbiased = found.middle.T.ravel() if self.view.has(self.view.levels[self.depth], UNBIASED) else None
+        return Totals({**names, "count": count}, count, std_dev, unbiased, whole=not weighted)
+
     def variances(self, weights: Weights) -> FloatArray:
         """The variance of each sum: float64 (areas, sums)."""
         layout = self.view.layout
@@ -244,16 +306,16 @@ class TableSums:
         known = True if zero is None else ~zero[layout.detail.cell_of(layout.marginal(self.depth))]
         precisions = fitted_precisions(self.view)
         exact = exact_level_of(self.view.statement, layout)
-        leaves, offsets = self._members(self.finest, layout.areas_per_level[-1])
+        leaves, offsets, often = self._members(self.finest, layout.areas_per_level[-1])
+        fit = layout.detail, layout.families, precisions
 
         def of_rows(rows: FloatArray) -> FloatArray:
-            where, begin, cells = leaves, offsets, [*rows * known]
+            where, begin, times, cells = leaves, offsets, often, [*rows * known]
             if len(offsets) == 2:  # one area: its sums are found together
                 where, begin = np.tile(leaves, len(rows)), np.arange(len(rows) + 1) * len(leaves)
-                cells = [rows * known]
+                times, cells = np.tile(often, len(rows)), [rows * known]
             variances = [
-                sum_variances(layout.detail, layout.families, precisions, where, begin, each, public_totals_level=exact)
-                for each in cells
+                sum_variances(*fit, where, begin, each, weights=times, public_totals_level=exact) for each in cells
             ]
             return np.stack(variances, axis=1).reshape(-1, len(rows))
 
@@ -268,22 +330,23 @@ class TableSums:
         stated = self.view.statement.get("rounding", {}).get(level, 0.0) ** 2
         if not stated or not self.view.has(level, UNBIASED):
             return np.zeros((1, 1))
-        number = self.summed(np.ones((layout.areas(self.depth), layout.width(self.depth))), weights).T
+        ones = np.ones((layout.areas(self.depth), layout.width(self.depth)))
+        number = self.summed(ones, lambda refined: weights(refined) ** 2, power=2).T
         moved = np.where(number > 1, (np.asarray(estimates.published) - estimates.middle) ** 2, stated)
         return np.asarray(np.minimum(4 * number * stated, moved))
 
-    def summed(self, values: FloatArray, weights: Weights) -> FloatArray:
-        """Sums over the areas of each: (areas, sums), of values of the table's cells."""
+    def summed(self, values: FloatArray, weights: Weights, *, power: int = 1) -> FloatArray:
+        """Sums over the areas of each: (areas, sums), of values of the table's cells; or with powers of weights."""
         refined = self.view.layout.tables[self.depth].refined
-        places, offsets = self._members(refined, self.view.layout.areas(self.depth))
+        places, offsets, often = self._members(refined, self.view.layout.areas(self.depth))
 
         def of_rows(rows: FloatArray) -> FloatArray:
-            cells = np.concatenate([(values @ rows.T)[places], np.zeros((1, len(rows)))])
+            cells = np.concatenate([(values @ rows.T)[places] * often[:, None] ** power, np.zeros((1, len(rows)))])
             return np.asarray(np.add.reduceat(cells, offsets[:-1], axis=0) * (np.diff(offsets) > 0)[:, None])
 
         return self._of_areas(weights, refined, of_rows)
 
-    def _members(self, refined: Sequence[int], number: int) -> tuple[IntArray, IntArray]:
+    def _members(self, refined: Sequence[int], number: int) -> tuple[IntArray, IntArray, FloatArray]:
         """The nodes of the first hierarchy in each of its areas; all where the areas are of another one."""
         return _members(None if self.place else self.areas, refined[0], number)
 
@@ -295,13 +358,14 @@ class TableSums:
         if self.areas is None or not self.place:
             return of_rows(rows)
         sizes = [side.size(each) for side, each in zip(self.view.layout.product.attributes, refined, strict=True)]
-        places, offsets = _members(self.areas, refined[self.place], sizes[self.place])
+        places, offsets, often = _members(self.areas, refined[self.place], sizes[self.place])
         shape = (len(rows), int(np.prod(sizes[1 : self.place])), sizes[self.place], -1)
         parts = []
         for few in chunks(np.full(len(self.areas), rows.size + len(rows) * sizes[0]), AT_ONCE):
             begins = offsets[few.start : few.stop + 1]
             inside = np.zeros((few.stop - few.start, 1, 1, sizes[self.place], 1))
-            inside[np.repeat(np.arange(len(inside)), np.diff(begins)), 0, 0, places[begins[0] : begins[-1]]] = 1.0
+            here = slice(begins[0], begins[-1])
+            inside[np.repeat(np.arange(len(inside)), np.diff(begins)), 0, 0, places[here], 0] = often[here]
             of_each = (inside * rows.reshape(shape)).reshape(-1, rows.shape[1])
             parts.append(of_rows(of_each).reshape(-1, len(rows)))
         return np.concatenate(parts)
@@ -332,16 +396,16 @@ def _coarsest(layout: TableLayout, needed: Sequence[int]) -> int:
     return min(enough, key=layout.size)
 
 
-def _members(areas: SummedAreas | None, refined: int, number: int) -> tuple[IntArray, IntArray]:
-    """The nodes of a level in each area, ascending, one area after another, and where those of each begin."""
+def _members(areas: SummedAreas | None, refined: int, number: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """The nodes of a level in each area, ascending, area after area; where those of each begin; and their weights."""
     nodes = np.arange(number, dtype=np.int64)
     if areas is None:
-        return nodes, np.array([0, number], dtype=np.int64)
+        return nodes, np.array([0, number], dtype=np.int64), np.ones(number)
     pairs = [areas.members(block, refined, nodes) for block in areas.blocks]
-    places, of_area = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    places, of_area, often = (np.concatenate(each) for each in zip(*pairs, strict=True))
     order = np.lexsort((places, of_area))
     offsets = np.searchsorted(of_area[order], np.arange(len(areas) + 1)).astype(np.int64)
-    return places[order], offsets
+    return places[order], offsets, often[order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,67 +491,3 @@ class ClassValues(Values):
         part = np.where(here < 1, 0.0, np.where(here >= borders, 1.0, np.clip(part, 0.0, 1.0)))
         low, high = self.classes.low[place - 1], self.classes.high[place - 1]
         return np.asarray(low + part * (high - low), dtype=np.float64)
-
-
-def fitted_precisions(view: ReleaseView) -> list[dict[Marginal, float]]:
-    """The precisions of what was measured, from which the errors of sums of the fitted tables follow.
-
-    Raises:
-        ValueError: the tables were fitted by a mechanism from outside, whose errors nothing tells.
-    """
-    if mechanism_code(view.statement):
-        raise ValueError(
-            "release: its tables were made by a mechanism from outside, and the errors of their sums are not known; "
-            "add up the rows of a table yourself, or release by tallytree.tables.LeastSquares()"
-        )
-    return precisions_of(view.layout, {name: law.variance for name, (_, law) in view.noise.items()})
-
-
-def unbiased_table(view: ReleaseView, depth: int) -> FloatArray | None:
-    """The unbiased estimate of every cell of a table, float64 (areas, cells of an area), as published or measured.
-
-    None for a release without such estimates: its errors are those of replicates, or its mechanism has none.
-
-    Raises:
-        ValueError: the release has them, but not all cells are listed, and its measurements are not whole.
-    """
-    layout, name = view.layout, view.levels[depth]
-    if not view.has(name, UNBIASED):
-        return None
-    if view.rows(name) == layout.size(depth):
-        return np.asarray(view.column(name, UNBIASED), dtype=np.float64).reshape(layout.areas(depth), -1)
-    return _from_measurements(view, depth)
-
-
-def _from_measurements(view: ReleaseView, depth: int) -> FloatArray:
-    """The estimate of a table whose zeros are not listed."""
-    layout, noise = view.layout, view.noise
-    measured: list[list[NoisyTable]] = [[] for _ in range(len(layout.families) + 1)]
-    for place, name in enumerate(layout.levels):
-        if name in noise:
-            values = view.release.measurements(name).column("value").to_numpy().astype(np.int64)
-            if len(values) != layout.size(place):
-                raise ValueError(f"release: the measurements of {name!r} do not list all its cells; {FRESH_COPY}")
-            variance = max(noise[name][1].variance, MIN_VARIANCE)
-            shape = (layout.areas(place), -1)
-            measured[layout.area_level(place)].append(
-                NoisyTable(layout.marginal(place), values.reshape(shape), variance)
-            )
-    estimate = linear_estimate(
-        layout.detail, layout.families, measured, layout.area_level(depth), layout.marginal(depth), _exact_totals(view)
-    )
-    zero = layout.impossible_cells(depth)
-    if zero is not None:
-        estimate[:, zero] = 0.0
-    return estimate
-
-
-def _exact_totals(view: ReleaseView) -> list[IntArray]:
-    """The totals that were published exactly, per level from the root."""
-    exact = published_totals(view.statement, view.layout, view.all_cells())
-    if exact is None:
-        return []
-    totals = [exact.totals]
-    for family in reversed(view.layout.families[: exact.area_level]):
-        totals.insert(0, np.add.reduceat(totals[0], family[:-1]))
-    return totals

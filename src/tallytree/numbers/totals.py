@@ -11,9 +11,25 @@ import numpy as np
 import pyarrow as pa
 
 from tallytree.numbers.remainder_totals import MeasuredSums, RemainderSums
-from tallytree.release.intervals import LevelErrors, interval, unbiased_interval
+from tallytree.release.intervals import LevelErrors, checked_alpha, interval, quantile, unbiased_interval
 from tallytree.release.quality import ALPHA, STANDARD, QualityThresholds, with_quality
-from tallytree.support.arrays import FloatArray, IntArray, NumberArray
+from tallytree.support.arrays import FloatArray, NumberArray
+
+NEAR_ZERO = 4.0
+"""Standard deviations of the noise."""
+
+
+def with_floor(variance: FloatArray, number: NumberArray, floor: FloatArray | float) -> FloatArray:
+    """Variances from replicates, float64 (n,): at least that of the noise where a number is near 0.
+
+    A number near 0 hardly varies in replicates, since it cannot become negative. Its noise may have moved it down.
+
+    Args:
+        variance: float64 (n,), from replicates.
+        number: (n,), published.
+        floor: the standard deviation of the noise.
+    """
+    return np.where(number <= NEAR_ZERO * floor, np.maximum(variance, np.square(floor)), variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +43,7 @@ class Totals:
         unbiased: float64 (n,), an estimate before x ≥ 0 and rounding; None where there is none of all areas.
         errors: what else is known of the errors.
         remainders: the sums in place of these, where cells are listed by their measurements.
+        whole: whether the true totals are integers, and not sums with weights.
     """
 
     columns: Mapping[str, Any]
@@ -35,6 +52,7 @@ class Totals:
     unbiased: FloatArray | None = None
     errors: LevelErrors = field(default_factory=LevelErrors)
     remainders: RemainderSums | None = None
+    whole: bool = True
 
     @classmethod
     def of_remainders(cls, names: Mapping[str, Any], sums: RemainderSums) -> Totals:
@@ -55,11 +73,30 @@ class Totals:
         """The same with the verdict of each total."""
         return with_quality(self.table(alpha), self.errors, thresholds, holds_zero=self.ends(ALPHA)[0] == 0)
 
-    def ends(self, alpha: float) -> tuple[IntArray, IntArray]:
-        """Lower and upper ends of intervals for the true totals: int64 (n,) each."""
+    @property
+    def estimate(self) -> NumberArray:
+        """What the errors are of: unbiased where there is such an estimate of all areas, else the totals, (n,)."""
+        return self.numbers if self.unbiased is None else self.unbiased
+
+    @property
+    def variance(self) -> FloatArray:
+        """Of the error of each estimate, float64 (n,); not a number where nothing is known of it."""
+        if self.std_dev is None:
+            return np.full(len(self.numbers), np.nan)
+        variance = self.std_dev**2
+        if self.errors.replicates is not None:
+            return with_floor(variance, self.numbers, self.errors.upward_std_dev)
+        return np.asarray(variance + self.errors.rounding * (variance > 0) * (self.unbiased is None))
+
+    def ends(self, alpha: float) -> tuple[NumberArray, NumberArray]:
+        """Lower and upper ends of intervals for the true totals, (n,) each: integers, as these; else float64."""
         if self.remainders is not None:
             return self.remainders.ends(alpha)
         std_dev = np.zeros(len(self.numbers)) if self.std_dev is None else self.std_dev
+        if not self.whole:
+            reach = quantile(checked_alpha(alpha), self.errors.replicates) * np.sqrt(np.nan_to_num(self.variance))
+            ends = np.maximum(self.estimate - reach, 0.0), self.estimate + reach
+            return np.minimum(ends[0], self.numbers), np.maximum(ends[1], self.numbers)
         if self.unbiased is None:
             return interval(self.numbers, std_dev, alpha, self.errors)
         return unbiased_interval(self.numbers, self.unbiased, std_dev, alpha)
@@ -92,6 +129,19 @@ def added(several: Sequence[Totals], names: Mapping[str, Any]) -> Totals:
     )
     middle = np.sum(unbiased, axis=0) if len(unbiased) == len(several) else None
     return Totals(columns, count, _root(deviations), middle, errors)
+
+
+def beside(parts: Sequence[Totals], areas: int) -> Totals:
+    """Totals of the same areas, equally many of each, as one, in which those of an area follow each other."""
+
+    def joined(each: Sequence[NumberArray | None]) -> Any:
+        known = [numbers.reshape(areas, -1) for numbers in each if numbers is not None]
+        return np.concatenate(known, axis=1).ravel() if len(known) == len(parts) else None
+
+    numbers, std_dev, unbiased = (
+        joined([getattr(part, name) for part in parts]) for name in ("numbers", "std_dev", "unbiased")
+    )
+    return Totals({}, numbers, std_dev, unbiased, whole=parts[0].whole)
 
 
 def _root(deviations: Sequence[FloatArray]) -> FloatArray:

@@ -8,7 +8,7 @@ Var(d)) / 2. In n + d, what lies in both sums counts twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -22,15 +22,15 @@ from tallytree.numbers.accuracy.bootstrap import LevelCells, StatedPlan
 from tallytree.numbers.accuracy.fitted_errors import FittedTree, has_fitted_errors
 from tallytree.numbers.accuracy.replicate_errors import stated_plan
 from tallytree.numbers.accuracy.squared_errors import looked_up
-from tallytree.numbers.cells import Estimates, ReleasedCells, Replication, with_floor
+from tallytree.numbers.cells import Estimates, ReleasedCells, Replication
 from tallytree.numbers.remainder_totals import sums_with_remainders
-from tallytree.numbers.totals import Totals
+from tallytree.numbers.totals import Totals, with_floor
 from tallytree.product import Product
 from tallytree.release import Release
 from tallytree.release.intervals import LevelErrors, stated_rounding
 from tallytree.release.remainders import NO_REPLICATES, refuse_remainders
 from tallytree.release.statement import own_mechanism
-from tallytree.release.view.areas import SummedAreas, read_areas
+from tallytree.release.view.areas import SummedAreas, areas_of_nodes, contrasted, read_areas
 from tallytree.release.view.release_view import PublishedLevel, ReleaseView
 from tallytree.support.arrays import FloatArray, IntArray, NumberArray, sum_by_key
 
@@ -61,7 +61,7 @@ class AreaSums:
 class TreeCells(ReleasedCells):
     """The nodes of a tree with a count each, of counts and flows."""
 
-    derives: ClassVar[tuple[str, ...]] = ("share", "ratio", "total", "change", "total_of")
+    derives: ClassVar[tuple[str, ...]] = ("share", "ratio", "total", "change", "series", "difference", "total_of")
 
     @cached_property
     def _published(self) -> list[PublishedLevel]:
@@ -216,7 +216,9 @@ class TreeCells(ReleasedCells):
             return None
         return np.asarray(self.view.column(level, UNBIASED), dtype=np.float64)[nodes]
 
-    def totals(self, areas: Any, by: str | None, where: Any, replication: Replication) -> Totals:
+    def totals(
+        self, areas: Any, by: str | None, where: Any, replication: Replication, weight: str | None = None
+    ) -> Totals:
         """See `ReleasedCells`."""
         view = self.view
         if where is not None:
@@ -225,12 +227,44 @@ class TreeCells(ReleasedCells):
             )
         if areas is None:
             raise ValueError("areas: None is given; give a table of areas, which may be left out for tables only")
-        chosen, plan = read_areas(view.known_tree, areas, by), stated_plan(view)
-        if view.partly_listed or lists_by_measurement(view):
-            return self._of_partly_listed(chosen, plan, replication)
-        published = self._published
-        sums = self._area_sums(chosen, plan, published)
-        columns = ({} if by is None else {by: chosen.names.take(pa.array(sums.rows))}) | sums.columns
+        if weight is not None and view.kind.by_size:
+            raise ValueError(
+                f"weight: {weight!r}, but a group has one size and cannot be divided; give it for counts and "
+                "tables only"
+            )
+        chosen = read_areas(view.known_tree, areas, by, weight)
+        if not (view.partly_listed or lists_by_measurement(view)):
+            return self._totals_of(chosen, replication)
+        if weight is not None:
+            raise ValueError(
+                f"weight: {weight!r}, but not all cells of the release are listed, so that the error of a sum "
+                "with weights is not known; leave it out"
+            )
+        return self._of_partly_listed(chosen, stated_plan(view), replication)
+
+    def sums(self, level: str, named: int, nodes: IntArray, of: IntArray, weights: FloatArray | None) -> Totals:
+        """See `ReleasedCells`."""
+        self._refuse_partly_listed("its sums")
+        return self._totals_of(areas_of_nodes(self.view.known_tree, named, nodes, of, weights), Replication(None, None))
+
+    def contrast(
+        self, nodes: Sequence[tuple[int, int]], where: Sequence[Mapping[str, str]], replication: Replication
+    ) -> tuple[float, float, float, int | None]:
+        """See `ReleasedCells`."""
+        self._refuse_partly_listed("two of them")
+        totals = self._totals_of(contrasted(self.view.known_tree, nodes[0], nodes[1]), replication)
+        if totals.std_dev is None:
+            raise ValueError("release: what its mechanism leaves out is not known, so neither is the error")
+        variance, rounds = float(totals.variance[0]), totals.errors.replicates
+        if rounds is not None:  # of a number near 0 replicates show too little
+            variance = max(variance, float(np.square(totals.errors.upward_std_dev)[0]))
+        return float(totals.numbers[0]), float(totals.estimate[0]), variance, rounds
+
+    def _totals_of(self, chosen: SummedAreas, replication: Replication) -> Totals:
+        """The sums of areas, where all cells are listed."""
+        view, plan, whole = self.view, stated_plan(self.view), not chosen.weighted
+        sums = self._area_sums(chosen, plan, self._published)
+        columns = ({} if chosen.by is None else {chosen.by: chosen.names.take(pa.array(sums.rows))}) | sums.columns
         if plan.thresholds:
             if replication.asked is not None:
                 raise ValueError(
@@ -240,12 +274,13 @@ class TreeCells(ReleasedCells):
             return Totals(columns, sums.numbers)
         if replication.asked is None and errors_are_exact(view.release):
             variances = self._fit().variances(chosen)
-            named = sum(np.bincount(block.areas, minlength=len(chosen)) for block in chosen.blocks)
-            rounding = stated_rounding(view.statement) * np.asarray(named, dtype=np.float64)[sums.rows]
+            named = chosen.sums_of_rows(lambda block: block.often**2)
+            rounding = stated_rounding(view.statement) * named[sums.rows]
             std_dev, unbiased = np.sqrt(variances)[sums.rows], unbiased_sums(view, chosen)
-            return Totals(columns, sums.numbers, std_dev, unbiased, LevelErrors(rounding=rounding))
+            return Totals(columns, sums.numbers, std_dev, unbiased, LevelErrors(rounding=rounding), whole=whole)
         moments, rounds = replication.second_moments(view, sums.in_levels, chained=False)
-        return Totals(columns, sums.numbers, np.sqrt(moments[0, 0]), None, LevelErrors(rounds, sums.floors))
+        std_dev = np.sqrt(moments[0, 0])
+        return Totals(columns, sums.numbers, std_dev, None, LevelErrors(rounds, sums.floors), whole=whole)
 
     def _of_partly_listed(self, areas: SummedAreas, plan: StatedPlan, replication: Replication) -> Totals:
         """The totals where cells are listed because their measurements were large, remainders or not.
@@ -266,7 +301,7 @@ class TreeCells(ReleasedCells):
         """The sums of the published counts of areas."""
         every = np.arange(len(areas), dtype=np.int64)
         at, numbers = area_cells(areas, _cells(published), 1)
-        counts = np.zeros(len(areas), dtype=published[-1].numbers.dtype)
+        counts = np.zeros(len(areas), dtype=numbers.dtype)
         counts[at] = numbers
 
         def in_levels(levels: list[LevelCells]) -> FloatArray:
@@ -318,9 +353,9 @@ def area_cells(areas: SummedAreas, levels: Sequence[LevelCells], width: int) -> 
     for block in areas.blocks:
         cells, numbers = levels[block.depth]
         nodes, rest = np.divmod(cells, width)
-        places, of_area = areas.members(block, block.depth, nodes)
+        places, of_area, often = areas.members(block, block.depth, nodes)
         keys.append(of_area * width + rest[places])
-        values.append(numbers[places])
+        values.append(numbers[places] if block.weights is None else numbers[places] * often)
     return sum_by_key(np.concatenate(keys), np.concatenate(values))
 
 
@@ -341,7 +376,7 @@ def upward_of_areas(areas: SummedAreas, plan: StatedPlan) -> FloatArray:
     floors = plan.std_devs(areas.tree)
     greatest = np.zeros(len(areas))
     for block in areas.blocks:
-        np.maximum.at(greatest, block.areas, floors[block.depth])
+        np.maximum.at(greatest, block.areas, floors[block.depth] * np.abs(block.often))
     greatest[areas.leaves == areas.tree.size(len(areas.tree.levels) - 1)] = floors[0]
     return greatest
 
@@ -397,7 +432,7 @@ class IndependentLeaves:
 
     def variances(self, *together: SummedAreas) -> FloatArray:
         """The variance of the error of every area's count; of two areas together what lies in both counts twice."""
-        own = [self.variance * each.leaves.astype(np.float64) for each in together]
+        own = [self.variance * each.squares for each in together]
         if len(own) == 1:
             return own[0]
         shared = np.zeros(len(own[0]))
@@ -415,4 +450,4 @@ class IndependentLeaves:
         bottom = len(self.tree.levels) - 1
         leaves = np.arange(self.tree.size(bottom), dtype=np.int64)
         pairs = [areas.members(block, bottom, leaves) for block in areas.blocks]
-        return np.concatenate([places * len(areas) + of for places, of in pairs])
+        return np.concatenate([places * len(areas) + of for places, of, _ in pairs])

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tallytree.hierarchy import TOTAL
 
 ABOVE: dict[str, tuple[str, str]] = {
+    "difference": ("tallytree.numbers.differences", "difference"),
     "mean": ("tallytree.numbers.derived", "mean"),
     "mean_of_households": ("tallytree.numbers.households", "mean_of_households"),
     "plot": ("tallytree.views.report.plots", "plots_of"),
@@ -77,6 +78,36 @@ class DerivedNumbers(ABC):
         """
         options: dict[str, Any] = {"within": within, "alpha": alpha, "replicates": replicates, "seed": seed}
         return method_from_above("share")(self, self._name(level), **options)
+
+    def difference(
+        self, first: Any, second: Any, *, alpha: float = 0.1, replicates: int | None = None, seed: int | None = None
+    ) -> pa.Table:
+        """By how much one number is larger than another one of the release, with its error.
+
+        Two numbers of one release err together, so the error of their difference does not follow from theirs alone.
+        Nothing is spent.
+
+        Args:
+            first: an area: its label, such as "01001", or labels by columns, such as `{"state": "AL", "county": "x"}`;
+                of tables also those of attributes: `{"county": "01001", "sex": "f"}`. Attributes that are not named are
+                added up.
+            second: likewise. It differs from the first by its area or by its attributes, not by both.
+            alpha: the interval is to miss the true difference with this probability.
+            replicates: of counts, from how many replicates the error is; by default as in `share`.
+            seed: makes the replicates reproducible, for tests.
+
+        Returns:
+            One row: `first` and `second`; `difference` (int64); `std_dev`, `ci_lower`, `ci_upper`; and `verdict`:
+            "more" or "fewer" where the interval does not hold 0, "no difference can be told" where it does, "no
+            difference" where both numbers are exact and equal.
+
+        Raises:
+            ValueError: labels that name no area or several, areas of which one lies in the other; flows and group
+                sizes; a release whose errors of sums are not known.
+            TypeError: an argument of the wrong kind.
+        """
+        options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+        return method_from_above("difference")(self, first, second, **options)
 
     def ratio(
         self,

@@ -238,6 +238,7 @@ class Release(DerivedNumbers):
         *,
         by: str | None = None,
         where: Mapping[str, Any] | None = None,
+        weight: str | None = None,
         alpha: float = 0.1,
         replicates: int | None = None,
         seed: int | None = None,
@@ -264,6 +265,10 @@ class Release(DerivedNumbers):
                 by default all rows are one area. Of tables without `areas` it is a level: one total for each node.
             where: of tables, a condition: labels, or lists of them, by columns of the attributes, such as
                 `{"sex": "f", "age": ["0-4", "5-9"]}`.
+            weight: a column of `areas` with numbers of 0 or more: how often each row counts, such as the share of a
+                municipality that lies in a district. Rows of different areas may then name one node. Of counts, and of
+                tables. The totals are then fractions, and so are the ends of their intervals, which take the weights as
+                exact.
             alpha: intervals are to miss the true number with this probability.
             replicates: estimate the errors from so many replicates. By default exact errors are used where there are
                 any, and else as many replicates as the release's own errors are from, or 50.
@@ -283,8 +288,8 @@ class Release(DerivedNumbers):
                 tables or group sizes.
             TypeError: an argument of the wrong kind.
         """
-        options: dict[str, Any] = {"by": by, "where": where, "alpha": alpha, "replicates": replicates, "seed": seed}
-        options |= {"progress": progress, "thresholds": thresholds}
+        options: dict[str, Any] = {"by": by, "where": where, "weight": weight, "alpha": alpha, "seed": seed}
+        options |= {"replicates": replicates, "progress": progress, "thresholds": thresholds}
         made = decoded(method_from_above("total")(self, areas, **options))
         return made.replace_schema_metadata(description(self.statement) or None)
 

@@ -57,6 +57,23 @@ def test_sums_with_unequal_groups_have_the_dense_variance(case):
     check(case)
 
 
+@pytest.mark.slow
+@some
+@given(sums(), st.data())
+def test_areas_with_weights_have_the_dense_variance(case, data):
+    detail, families, measured, chosen, cells, known = case
+    some_weights = st.lists(st.sampled_from([1.0, 1.0, -1.0, 0.4]), min_size=chosen.size, max_size=chosen.size)
+    weights = np.array(data.draw(some_weights)).reshape(chosen.shape)
+    rows = np.broadcast_to(cells, (len(chosen), detail.cells))
+    together = ((chosen * weights)[:, :, None] * rows[:, None, :]).reshape(len(chosen), -1)
+    expected = Dense(detail, families, measured, known).variances(together)
+    areas, offsets = np.nonzero(chosen)[1], np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
+    found = sum_variances(
+        detail, families, measured, areas, offsets, cells, weights=weights[chosen], public_totals_level=known
+    )
+    np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-8, atol=1e-9)
+
+
 BY_AGE = Detail.flat([3, 2])
 TREE = [np.array([0, 2]), np.array([0, 3, 5])]
 MEASURED = [{(0, 0): 4.0}, {(1, 0): 1.0, (0, 1): 2.0}, {(1, 1): 0.5, (0, 0): 1.0}]

@@ -189,3 +189,17 @@ def test_what_is_not_in_the_tree_is_refused(level, message):
 def test_levels_that_are_missing_are_refused():
     with pytest.raises(ValueError, match="inside: 1 levels and others: 1 must be 2 and 1"):
         sum_variances([integers([0, 3])], [1.0, 1.0], [integers([2])], [nothing()], 1)
+
+
+@settings(max_examples=50)
+@given(problems(), st.data())
+def test_nodes_with_weights_have_the_dense_variance(problem, data):
+    tree, inside, unknowns = problem
+    weighted, unknowns = [], unknowns.astype(float)
+    for rows, level in zip(tree.rows, inside, strict=True):
+        some = st.lists(st.sampled_from([1.0, -1.0, 0.4, 2.5]), min_size=len(level.nodes), max_size=len(level.nodes))
+        weights = np.array(data.draw(some))
+        unknowns += (weights - 1) @ rows[level.nodes]
+        weighted.append(level._replace(weights=weights))
+    (found,) = sum_variances(tree.first_child, tree.own, tree.others, weighted, 1)
+    assert found == pytest.approx(tree.variance(unknowns), rel=1e-9, abs=1e-9)

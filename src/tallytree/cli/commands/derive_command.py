@@ -12,10 +12,14 @@ from tallytree.cli.commands.total_command import conditions, show_totals
 from tallytree.cli.failures import errors_in_one_line
 from tallytree.cli.shared_options import (
     AlphaOption,
+    CrosswalkOption,
+    NamesOption,
     ReplicatesOption,
     RowsOption,
     SavedFolder,
     SeedOption,
+    names_in,
+    series_options,
 )
 from tallytree.kinds.registry import kind_of
 
@@ -64,7 +68,7 @@ def share(
 ) -> None:
     """Every number of LEVEL as a share of what it is a part of."""
     options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
-    _of_one(context, folder, out, lambda made: made.share(*_names(level), within=tuple(_names(within)), **options))
+    _of_one(context, folder, out, lambda made: made.share(*names_in(level), within=tuple(names_in(within)), **options))
 
 
 @derive_commands.command("ratio")
@@ -145,6 +149,7 @@ def change(
     level: Annotated[
         str, typer.Argument(metavar="[LEVEL]", help="A level, or a table's levels. If absent: the total.")
     ] = "",
+    crosswalk: CrosswalkOption = None,
     alpha: AlphaOption = 0.1,
     out: RowsOption = None,
 ) -> None:
@@ -153,9 +158,53 @@ def change(
     def derived(releases: Sequence[Release]) -> pa.Table:
         from tallytree import change
 
-        return change(releases[0], releases[1], _names(level), alpha=alpha)
+        return change(
+            releases[0], releases[1], names_in(level), crosswalk=series_options(level, crosswalk, None)[1], alpha=alpha
+        )
 
     _derive(context, [earlier, later], out, derived)
+
+
+@derive_commands.command("series")
+def series(
+    context: typer.Context,
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of releases, in order of time.")],
+    level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="A level, or a table's levels. If absent: the total.")
+    ] = "",
+    crosswalk: CrosswalkOption = None,
+    names: NamesOption = None,
+    alpha: AlphaOption = 0.1,
+    out: RowsOption = None,
+) -> None:
+    """Every number in several releases, with its changes."""
+
+    def derived(releases: Sequence[Release]) -> pa.Table:
+        from tallytree import series
+
+        table, walks, called = series_options(level, crosswalk, names)
+        return series(folders, table or (), crosswalk=walks, names=called, alpha=alpha)
+
+    _derive(context, folders, out, derived)
+
+
+@derive_commands.command("difference")
+def difference(
+    context: typer.Context,
+    folder: SavedFolder,
+    first: Annotated[
+        str,
+        typer.Argument(metavar="A", help="A label, such as 01001; or state=AL,county=01001; for tables also sex=f."),
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Likewise.")],
+    alpha: AlphaOption = 0.1,
+    replicates: ReplicatesOption = None,
+    seed: SeedOption = None,
+    out: RowsOption = None,
+) -> None:
+    """By how much the number of A is larger than that of B."""
+    options: dict[str, Any] = {"alpha": alpha, "replicates": replicates, "seed": seed}
+    _of_one(context, folder, out, lambda made: made.difference(_place(first), _place(second), **options))
 
 
 @derive_commands.command("total-of")
@@ -199,6 +248,7 @@ def _derive(
 ) -> None:
     """Load releases, derive a table, and show it or write it."""
     with errors_in_one_line(debug=context.obj):
+        from tallytree.cli.rendering.derived_tables import sentences
         from tallytree.cli.rendering.statements import show_bound
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release
@@ -210,6 +260,8 @@ def _derive(
         releases = [Release.load(folder) for folder in folders]
         made = decoded(derived(releases))
         console = open_console()
+        for told in sentences(made):
+            show_line(console, told)
         if target is None:
             show_totals(console, made, releases[0])
         else:
@@ -219,8 +271,9 @@ def _derive(
         show_line(console, "Nothing was spent." if target is None else f"Nothing was spent. Rows: {out}")
 
 
-def _names(given: str) -> list[str]:
-    return [name.strip() for name in given.split(",") if name.strip()]
+def _place(given: str) -> Any:
+    """A label, or conditions on columns."""
+    return {name: labels[0] for name, labels in (conditions(names_in(given)) or {}).items()} if "=" in given else given
 
 
 def _sum(given: Sequence[str], argument: str, of_tables: bool) -> Any:

@@ -13,7 +13,14 @@ import typer
 
 from tallytree.cli import logs
 from tallytree.cli.failures import errors_in_one_line
-from tallytree.cli.shared_options import BoundariesOption, BoundaryCodeOption, LanguageOption
+from tallytree.cli.shared_options import (
+    BoundariesOption,
+    BoundaryCodeOption,
+    CrosswalkOption,
+    LanguageOption,
+    NamesOption,
+    series_options,
+)
 from tallytree.support.stages import stage
 
 
@@ -27,6 +34,15 @@ def report(
     boundaries: BoundariesOption = None,
     boundary_code: BoundaryCodeOption = None,
     language: LanguageOption = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="An earlier release, to show changes. May be repeated, in the order of time."),
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="With --earlier: a level, or a table's levels.")
+    ] = None,
+    crosswalk: CrosswalkOption = None,
+    names: NamesOption = None,
 ) -> None:
     """Write a page about a release, for readers; spends nothing.
 
@@ -40,12 +56,16 @@ def report(
         from tallytree.cli.rendering.terminal import open_console, show_line
         from tallytree.release import Release
         from tallytree.views.boundaries import boundaries_of, keep_boundaries, kept_boundaries
-        from tallytree.views.report import FILE, hierarchies_by_level, write_report
+        from tallytree.views.report import FILE, ComparedReleases, hierarchies_by_level, write_report
 
+        if not earlier and (level or crosswalk or names):
+            raise ValueError("earlier: none is given, and --level, --crosswalk and --names are about them; give some")
         release = Release.load(folder)
         trees = hierarchies_by_level(release.tree)
         given = boundaries_of(boundaries or (), trees, code=boundary_code)
         options: dict[str, Any] = {"boundaries": given or kept_boundaries(folder, trees), "language": language}
+        if earlier:
+            options["earlier"] = ComparedReleases([*earlier, folder], *series_options(level, crosswalk, names))
         made = write_report(release, out or folder / FILE, title=folder.absolute().name, **options)
         if out is None:
             keep_boundaries(folder, given)

@@ -60,6 +60,10 @@ def total(
             metavar="COLUMN", help="A column of AREAS with each row's area; for tables without AREAS, a level."
         ),
     ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A column of AREAS: how often each row counts, such as 0.4 for a part."),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,6 +100,7 @@ def total(
             areas,
             by=by,
             where=conditions(where),
+            weight=weight,
             alpha=alpha,
             replicates=replicates,
             seed=seed,

@@ -170,11 +170,12 @@ class FittedTree:
 
         Args:
             together: areas; where there are several, as many each, and their counts are added, area by area. What lies
-                in several of them then counts as often.
+                in several of them then counts as often. Of a node that was pruned the largest weight counts.
         """
         areas = len(together[0])
         if not len(self.levels[0].nodes):  # nothing but the root was measured
-            return np.full(areas, len(together) ** 2 * self.own[0])
+            most: FloatArray = np.sum([each.largest for each in together], axis=0)
+            return most**2 * self.own[0]
         inside = [_inside(together, self.levels, place) for place in range(len(self.levels))]
         return sum_variances(self._first_child, self.own, self._others, inside, areas)
 
@@ -242,16 +243,17 @@ def _kept(tree: Tree, depth: int, above: _KeptLevel, published: PublishedLevel) 
 def _inside(together: Sequence[SummedAreas], levels: Sequence[_KeptLevel], place: int) -> InSums:
     """What of a level lies in which area: kept nodes that end there, and nodes that were not kept."""
     level = levels[place]
-    whole = [(_NONE, _NONE)]
+    whole = [(_NONE, _NONE, np.zeros(0))]
     for areas in together:
         below = levels[place + 1].depth if place + 1 < len(levels) else len(areas.tree.levels)
         ending = [block for block in areas.blocks if level.depth <= block.depth < below]
         whole += [areas.members(block, level.depth, level.nodes) for block in ending]
-    nodes, sums = (np.concatenate(each) for each in zip(*whole, strict=True))
-    return InSums(sums, nodes, *(_others(together, level) if place else (_NONE, _NONE, _NONE, None)))
+    nodes, sums, weights = (np.concatenate(each) for each in zip(*whole, strict=True))
+    others = _others(together, level) if place else (_NONE, _NONE, _NONE, None)
+    return InSums(sums, nodes, others[0], others[1], others[2], others[3], weights)
 
 
-def _others(together: Sequence[SummedAreas], level: _KeptLevel) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _others(together: Sequence[SummedAreas], level: _KeptLevel) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
     """Areas, parents, how many measured children of each parent were not kept and have leaves in the area, how often.
 
     A child that lies in an area of several of them counts as often.
@@ -263,30 +265,32 @@ def _others(together: Sequence[SummedAreas], level: _KeptLevel) -> tuple[IntArra
         for block in of_areas:
             reached[areas.members(block, depth - 1, level.parents_at)[0]] = True
     parents = np.flatnonzero(reached & (level.others > 0))
-    keys, numbers = [_NONE], [_NONE]
+    found = [(_NONE, _NONE, np.zeros(0))]
     for chunk in chunks(tree.child_counts(depth - 1, level.parents_at[parents]), CELLS_AT_ONCE):
         nodes, offsets = tree.children(depth - 1, level.parents_at[parents[chunk]])
         of_child = np.repeat(parents[chunk], np.diff(offsets))
         pruned = level.place(nodes) < 0
         nodes, of_child = nodes[pruned], of_child[pruned]
-        each_once = [
-            # A node that two rows of an area share is in it once.
-            np.unique(np.concatenate([_NONE, *(_pairs(areas, block, depth, nodes) for block in of_areas)]))
-            for areas, of_areas in zip(together, blocks, strict=True)
-        ]
-        once, often = np.unique(np.concatenate(each_once), return_counts=True)
+        each_once = [_pairs(areas, of_areas, depth, nodes) for areas, of_areas in zip(together, blocks, strict=True)]
+        once, often = sum_by_key(*(np.concatenate(each) for each in zip(*each_once, strict=True)))
         sums, child = np.divmod(once, max(len(nodes), 1))
-        cases = (sums * len(level.parents_at) + of_child[child]) * len(together) + often - 1
-        cases, times = np.unique(cases, return_counts=True)
-        keys.append(cases)
-        numbers.append(times.astype(np.int64))
-    key, number = sum_by_key(np.concatenate(keys), np.concatenate(numbers))
-    key, often = np.divmod(key, len(together))
+        found.append((sums * len(level.parents_at) + of_child[child], np.ones_like(child), often))
+    cases, numbers, times = (np.concatenate(each) for each in zip(*found, strict=True))
+    values, place = np.unique(times, return_inverse=True)
+    key, number = sum_by_key(cases * max(len(values), 1) + place, numbers)
+    key, place = np.divmod(key, max(len(values), 1))
     sums, parent = np.divmod(key, max(len(level.parents_at), 1))
-    return sums, parent, number, often + 1
+    return sums, parent, number, values[place]
 
 
-def _pairs(areas: SummedAreas, block: Block, depth: int, nodes: IntArray) -> IntArray:
-    """Areas and nodes of a level with leaves in common, as one number each."""
-    child, sums = areas.members(block, depth, nodes)
-    return sums * len(nodes) + child
+def _pairs(areas: SummedAreas, blocks: Sequence[Block], depth: int, nodes: IntArray) -> tuple[IntArray, FloatArray]:
+    """Areas and nodes of a level with leaves in common, as one number each, and how often the node counts.
+
+    A node that several rows of an area share is in it once, with the largest of their weights.
+    """
+    found = [(_NONE, _NONE, np.zeros(0)), *(areas.members(block, depth, nodes) for block in blocks)]
+    child, sums, weights = (np.concatenate(each) for each in zip(*found, strict=True))
+    pairs = sums * len(nodes) + child
+    order = np.lexsort((-np.abs(weights), pairs))
+    once, first = np.unique(pairs[order], return_index=True)
+    return once, weights[order][first]

@@ -244,6 +244,32 @@ def nodes_by_labels(hierarchy: Hierarchy, depth: int, columns: Sequence[pa.Chunk
     return nodes
 
 
+def named_nodes(side: TreeSide, named: int, labels: pa.Table) -> IntArray:
+    """The nodes, of the level that `named` columns go down to, with labels in some of these columns: int64 (rows,).
+
+    −1 for a row that names none, and −2 for one that names several.
+    """
+    nodes = np.arange(side.size(named), dtype=np.int64)
+    own, wanted = row_codes([side.paths(nodes, named), labels], labels.column_names)
+    times = np.bincount(own, minlength=int(wanted.max(initial=-1)) + 1)
+    node_of = np.full(len(times), -1, dtype=np.int64)
+    node_of[own] = nodes
+    node_of[times > 1] = -2
+    return node_of[wanted]
+
+
+def row_codes(tables: Sequence[pa.Table], names: Sequence[str]) -> list[IntArray]:
+    """A number for each row of several tables, int64 (rows,) each: equal where the columns `names` are."""
+    rows = [table.num_rows for table in tables]
+    codes = np.zeros(sum(rows), dtype=np.int64)
+    for name in names:
+        texts = [chunk for table in tables for chunk in table.column(name).cast(pa.large_string()).chunks]
+        column = pa.chunked_array(texts, pa.large_string()).combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = codes * (len(column.dictionary) + 1) + column.indices.to_numpy()
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    return np.split(codes, np.cumsum(rows)[:-1])
+
+
 def _places(column: pa.ChunkedArray, labels: pa.Array) -> IntArray:
     """The place of each row's label among distinct labels, −1 for none; labels of a dictionary are looked up once."""
     if not pa.types.is_dictionary(column.type):

@@ -8,7 +8,8 @@ W_vS a_vS P_S c for each area and component. The passes of the estimate, turned 
 
 Below an area that lies in F as a whole, X is 1 everywhere, and W is a_p q_p W_p on the way down; outside F the same
 holds with X = 0. So such a subtree adds W² times the variance of its z, which does not depend on F. Only the areas that
-lie partly in F are visited, and their children in F: the time is that of the areas of F and those above them.
+lie partly in F are visited, and their children in F: the time is that of the areas of F and those above them. Where the
+leaf areas of F have weights, X is the weight, and an area lies in F as a whole if all of its leaves have one weight.
 
 The variance is exact for the estimate before counts below 0 are set to 0 and before rounding, and for groups of unequal
 sizes too. No matrix of areas by areas is formed.
@@ -38,13 +39,15 @@ class Visited(NamedTuple):
         area: int64 (n,), by sum and then ascending.
         of: int64 (n,), the sum.
         parent: int64 (n,), the place of the area above among those visited of the level above.
-        full: bool (n,), whether all of the area's leaves are in the sum.
+        full: bool (n,), whether all of the area's leaves are in the sum, with one weight.
+        weight: float64 (n,), that weight.
     """
 
     area: IntArray
     of: IntArray
     parent: IntArray
     full: BoolArray
+    weight: FloatArray
 
 
 def sum_variances(
@@ -55,6 +58,7 @@ def sum_variances(
     offsets: IntArray,
     cells: NumberArray | BoolArray,
     *,
+    weights: FloatArray | None = None,
     public_totals_level: int | None = None,
 ) -> FloatArray:
     """The variance of sums over sets of leaf areas and weighted detail cells.
@@ -67,6 +71,7 @@ def sum_variances(
         offsets: int64 (sums + 1,), where the areas of each sum begin.
         cells: (detail cells,) for all sums, or (sums, detail cells): the weight of each cell, such as True for those
             that a condition holds for.
+        weights: float64, of the leaf areas; None for 1.
         public_totals_level: the last level at which the total of every area is known exactly.
 
     Returns:
@@ -76,16 +81,18 @@ def sum_variances(
         ValueError: for areas that are none or do not ascend, and for lists of other lengths.
     """
     tree = Families(families)
-    weights = np.asarray(cells, dtype=np.float64)
-    _check(detail, tree, precisions, areas, offsets, weights)
+    of_cells = np.asarray(cells, dtype=np.float64)
+    of_areas = np.ones(len(areas)) if weights is None else weights
+    _check(detail, tree, precisions, areas, offsets, of_cells)
     if len(offsets) == 1:
         return np.zeros(0)
-    factors = _Factors(detail, noise_terms(detail, precisions), np.atleast_2d(weights))
+    factors = _Factors(detail, noise_terms(detail, precisions), np.atleast_2d(of_cells))
     found = np.zeros(len(offsets) - 1)
     for batch in chunks(np.diff(offsets), AT_ONCE):
         begin, end = int(offsets[batch.start]), int(offsets[batch.stop])
-        visited = _visited(tree, areas[begin:end], offsets[batch.start : batch.stop + 1] - begin)
-        rows = slice(0, 1) if weights.ndim == 1 else batch
+        begins = offsets[batch.start : batch.stop + 1] - begin
+        visited = _visited(tree, areas[begin:end], begins, of_areas[begin:end])
+        rows = slice(0, 1) if of_cells.ndim == 1 else batch
         count = batch.stop - batch.start
         found[batch] = _variances(tree, detail, precisions, visited, factors, rows, count, public_totals_level)
     return found
@@ -115,7 +122,7 @@ def _check(
         raise ValueError(f"areas[{place}]={areas[place]} must be greater than the one before it, of the same sum")
 
 
-def _visited(tree: Families, areas: IntArray, offsets: IntArray) -> list[Visited]:
+def _visited(tree: Families, areas: IntArray, offsets: IntArray, weight: FloatArray) -> list[Visited]:
     of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     full = np.ones(len(areas), dtype=np.bool_)
     found: list[Visited] = []
@@ -124,14 +131,16 @@ def _visited(tree: Families, areas: IntArray, offsets: IntArray) -> list[Visited
         first = np.flatnonzero((np.diff(above, prepend=-1) != 0) | (np.diff(of, prepend=-1) != 0))
         parent = np.repeat(np.arange(len(first)), np.diff(first, append=len(areas)))
         inside = np.bincount(parent, weights=full, minlength=len(first)).astype(np.int64)
-        full_above = inside == np.diff(families)[above[first]]
-        found.append(Visited(areas, of, parent, full))
-        areas, of, full = above[first], of[first], full_above
-    levels = [Visited(areas, of, np.zeros(len(areas), dtype=np.int64), full)]
+        least, most = np.minimum.reduceat(weight, first), np.maximum.reduceat(weight, first)
+        full_above = (inside == np.diff(families)[above[first]]) & (least == most)
+        found.append(Visited(areas, of, parent, full, weight))
+        areas, of, full, weight = above[first], of[first], full_above, least
+    levels = [Visited(areas, of, np.zeros(len(areas), dtype=np.int64), full, weight)]
     place = np.arange(len(areas))  # of each area among those kept
     for below in reversed(found):
         kept = ~full[below.parent]
-        levels.append(Visited(below.area[kept], below.of[kept], place[below.parent[kept]], below.full[kept]))
+        parents = place[below.parent[kept]]
+        levels.append(Visited(below.area[kept], below.of[kept], parents, below.full[kept], below.weight[kept]))
         full, place = below.full, np.cumsum(kept) - 1
     return levels
 
@@ -225,7 +234,7 @@ class _Adjoint(NamedTuple):
 
 def _adjoint(weights: Weights, visited: Sequence[Visited]) -> _Adjoint:
     """The two passes of the module's docstring."""
-    x = [visited[-1].full.astype(np.float64)]
+    x = [visited[-1].weight]
     lacking = [visited[0].of[:0]]
     for level in range(len(visited) - 2, -1, -1):
         here, below = visited[level], visited[level + 1]
@@ -234,9 +243,9 @@ def _adjoint(weights: Weights, visited: Sequence[Visited]) -> _Adjoint:
         square = np.bincount(below.parent, weights=part * x[-1] ** 2, minlength=len(here.area))
         differ = weights.split[level][here.area] & ~here.full & (square - mean**2 > ROUNDING * square)
         lacking.append(here.of[differ])
-        x.append(np.where(here.full, 1.0, mean))
+        x.append(np.where(here.full, here.weight, mean))
     x.reverse()
-    lacking.append(visited[0].of[weights.unknown[0][visited[0].area] & (x[0] != 0)])
+    lacking.append(visited[0].of[weights.unknown[0][visited[0].area] & (np.abs(x[0]) > ROUNDING)])
     found, inherited = [x[0]], []
     for level in range(len(visited) - 1):
         here, below = visited[level], visited[level + 1]

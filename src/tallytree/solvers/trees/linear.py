@@ -43,7 +43,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.arrays import FloatArray, IntArray, NumberArray
 
 
 class Combined(NamedTuple):
@@ -204,7 +204,8 @@ class InSums(NamedTuple):
     """What of one level lies in which sum, as a whole.
 
     A sum may have a node twice, or a node and its descendant: what is in both then counts twice. So the variance of two
-    sums together is that of one sum, and their covariance is half of what it has more than theirs.
+    sums together is that of one sum, and their covariance is half of what it has more than theirs. Weights count a node
+    more or less often: the proof above holds for any β of what lies in a sum as a whole.
 
     Attributes:
         sums: int64 (k,), the sum of each entry.
@@ -212,7 +213,8 @@ class InSums(NamedTuple):
         others_sums: int64 (j,), the sum of each entry about other children (see `sum_variances`).
         others_parents: int64 (j,), the parent of these children, a node of the level above.
         others_numbers: int64 (j,), how many of its other children lie in the sum; each of them is in one entry.
-        others_times: int64 (j,), how often they count; None for once.
+        others_times: (j,), how often they count; None for once.
+        weights: float64 (k,), how often each node counts; None for once.
     """
 
     sums: IntArray
@@ -220,7 +222,8 @@ class InSums(NamedTuple):
     others_sums: IntArray
     others_parents: IntArray
     others_numbers: IntArray
-    others_times: IntArray | None = None
+    others_times: NumberArray | None = None
+    weights: FloatArray | None = None
 
 
 def sum_variances(
@@ -299,7 +302,8 @@ def _times(inside: InSums) -> FloatArray:
 
 
 def _whole(inside: InSums) -> _Nodes:
-    return _Nodes(inside.sums, inside.nodes, np.ones(len(inside.sums)), np.zeros(len(inside.sums)))
+    weights = np.ones(len(inside.sums)) if inside.weights is None else inside.weights
+    return _Nodes(inside.sums, inside.nodes, weights, np.zeros(len(inside.sums)))
 
 
 def _joined(first: _Nodes, second: _Nodes) -> _Nodes:

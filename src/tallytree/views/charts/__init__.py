@@ -8,6 +8,7 @@ from tallytree.views.charts.bars import bars, errors_by_level
 from tallytree.views.charts.dots import hundred_dots
 from tallytree.views.charts.drawing import html, one_drawing_process, require_charts, svg, svg_in_page
 from tallytree.views.charts.icicle import LevelNodes, boxes, icicle
+from tallytree.views.charts.lines import lines
 from tallytree.views.charts.maps import choropleth, flow_map
 from tallytree.views.charts.matrix import matrix
 from tallytree.views.charts.pyramid import pyramid
@@ -16,6 +17,6 @@ from tallytree.views.charts.theme import DARK, LIGHT, Scheme, config, contrast, 
 
 __all__ = [
     "DARK", "LIGHT", "LevelNodes", "Scheme", "bars", "boxes", "choropleth", "config", "contrast", "css_variables",
-    "errors_by_level", "flow_map", "html", "hundred_dots", "icicle", "matrix", "one_drawing_process", "pyramid",
-    "require_charts", "size_distribution", "styled", "svg", "svg_in_page",
+    "errors_by_level", "flow_map", "html", "hundred_dots", "icicle", "lines", "matrix", "one_drawing_process",
+    "pyramid", "require_charts", "size_distribution", "styled", "svg", "svg_in_page",
 ]  # fmt: skip

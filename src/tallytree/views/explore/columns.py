@@ -23,6 +23,7 @@ from tallytree.release.remainders import unlisted_sentence
 from tallytree.release.statement import description_of, marks_of
 from tallytree.release.view.release_view import PublishedTable, ReleaseView
 from tallytree.release.view.sides import TreeSide
+from tallytree.views.reasons import why_numbers_are_off
 
 MOST_TOTALS = 2_000
 """Places of a level of flows whose totals are computed."""
@@ -59,6 +60,7 @@ def facts(view: ReleaseView, title: str) -> Part:
         "bound": bound_sentence(statement),
         "unlisted": _unlisted(view),
         "partly": view.partly_listed,
+        "why": why_numbers_are_off(statement),
         "private": bool(statement["private"]),
         "marks": marks_of(statement),
         "sure": f"{100 - 100 * ALPHA:g} %",

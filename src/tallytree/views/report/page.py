@@ -26,6 +26,7 @@ from tallytree.views.report.front import front_page, in_all
 from tallytree.views.report.pictures import NARROW, Grid, Picture
 from tallytree.views.report.reading import level_errors
 from tallytree.views.report.sections import ReportSection, all_sections, name_long, part_section
+from tallytree.views.report.series import ComparedReleases
 from tallytree.views.report.summary import summary
 from tallytree.views.report.wording import capitalized, what_is_counted
 
@@ -52,6 +53,7 @@ def write_report(
     title: str = "release",
     boundaries: Mapping[str, Boundaries] | None = None,
     language: str | None = None,
+    earlier: ComparedReleases | None = None,
 ) -> Path:
     """Write the report of a release; a file of that name is replaced, in one step.
 
@@ -61,6 +63,7 @@ def write_report(
         title: the heading; by default of a folder its name.
         boundaries: by level, for maps.
         language: of names and words; by default the first that each is in.
+        earlier: releases that its numbers are compared with, in a section of their own.
 
     Raises:
         ModuleNotFoundError: a package of the extra `report` is not installed.
@@ -71,7 +74,7 @@ def write_report(
         raise ValueError(f"out: {target.name!r} must end in .html")
     charts.require_charts("report", "a report")
     with charts.one_drawing_process():
-        page = report_page(release, title=title, boundaries=boundaries, language=language)
+        page = report_page(release, title=title, boundaries=boundaries, language=language, earlier=earlier)
     write_whole(target, page)
     return target
 
@@ -82,6 +85,7 @@ def report_page(
     title: str = "release",
     boundaries: Mapping[str, Boundaries] | None = None,
     language: str | None = None,
+    earlier: ComparedReleases | None = None,
 ) -> str:
     """The report as HTML; see `write_report`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -89,11 +93,13 @@ def report_page(
     templates = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    parts = release.parts.values() if isinstance(release, HouseholdsRelease) else (release,)
+    parts = [*release.parts.values()] if isinstance(release, HouseholdsRelease) else [release]
     view, *others = (ReleaseView(part, language=language) for part in parts)
     errors, checks = level_errors(view), [check for each in (view, *others) for check in run_checks(each)]
     sections = all_sections(view, errors, checks, boundaries or {}, title)
     sections[1:1] = [part_section(each, level_errors(each), boundaries or {}) for each in others]
+    if earlier is not None:
+        sections.insert(1, earlier.section(parts[0]))
     style = _style(templates)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     front = front_page(view, errors, title)

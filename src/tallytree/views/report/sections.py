@@ -17,6 +17,7 @@ from tallytree.release.statement import description_of, fitted_to_persons, mecha
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.sources.addresses import LIST_OF_FILES
 from tallytree.views.boundaries import Boundaries
+from tallytree.views.reasons import why_numbers_are_off
 from tallytree.views.report.checks import Check
 from tallytree.views.report.front import period_words
 from tallytree.views.report.numbers import number_pictures, people_picture
@@ -179,7 +180,12 @@ def _numbers(
     pictures = number_pictures(view, boundaries)
     shown = errors_picture(view, errors)
     bound = name_long(bound_sentence(release.statement))
-    paragraphs = [*([bound] if bound else []), _what_intervals_are(release)]
+    why = why_numbers_are_off(release.statement)
+    paragraphs = [
+        *([bound] if bound else []),
+        _what_intervals_are(release),
+        *([f"Why they are off: {why}"] if why else []),
+    ]
     noise = [
         (name(each.level), f"{each.rows:,}", rounded(each.noise) if each.noise else "not measured",
          rounded(each.median) if each.median is not None else "not computed",

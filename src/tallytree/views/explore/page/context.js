@@ -53,6 +53,29 @@ function endNumber(places) {
   return found.table ? numberOf(found, row) : `${amount(found.part.number[row])} (sum of listed numbers)`;
 }
 
+// The difference to another place. Nothing is known here of what both errors have in common, so its ends are those of
+// both intervals together: they hold whatever that is.
+function comparing(found, own, near, nameAt) {
+  const known = near.filter((row) => row !== own && said(found, row).reach !== null && nameAt(row) !== "not listed");
+  if (own === null || said(found, own).reach === null || !known.length) return null;
+  const told = el("p", { id: "difference", "aria-live": "polite" });
+  const change = (event) => {
+    const row = Number(event.target.value),
+      [one, other] = [own, row].map((each) => said(found, each));
+    const by = one.number - other.number,
+      low = one.lower - other.upper,
+      high = one.upper - other.lower;
+    const verdict = low > 0 ? "more" : high < 0 ? "fewer" : "no difference can be told";
+    told.textContent =
+      `${nameAt(own)} has ${amount(Math.abs(by))} ${by < 0 ? "fewer" : "more"} than ${nameAt(row)}, probably between ` +
+      `${amount(low)} and ${amount(high)} (at least ${about.sure} sure): ${verdict}. The command "tallytree derive ` +
+      `difference" knows what the errors of both have in common, and may tell more.`;
+  };
+  const options = known.map((row) => el("option", { value: row }, nameAt(row)));
+  const choice = el("select", { name: "compare", change }, el("option", { value: "", disabled: true, selected: true }, "…"), options);
+  return [el("label", null, "Difference to ", choice), told];
+}
+
 // The places beside a place, by each side in which it is not all.
 function beside(state) {
   return sides.map((side, number) => {
@@ -65,6 +88,10 @@ function beside(state) {
     const own = ownRow(state.places).row,
       near = rows.slice(0, BESIDE);
     if (own !== null && !near.includes(own)) near.push(own);
+    const nameAt = (row) => {
+      const { places, listed } = placesOf(found, row);
+      return listed ? shownPath(number, places[number]).at(-1) : "not listed";
+    };
     const name = sides.length > 1 ? `By ${side.title}: ${nameOf(places)}` : `In ${nameOf(places)}`;
     return el(
       "section",
@@ -74,9 +101,7 @@ function beside(state) {
         "ul",
         { class: "pairs" },
         near.map((row) => {
-          const text = placesOf(found, row).listed
-            ? shownPath(number, placesOf(found, row).places[number]).at(-1)
-            : "not listed";
+          const text = nameAt(row);
           return el(
             "li",
             row === own ? { "aria-current": "true" } : null,
@@ -89,6 +114,7 @@ function beside(state) {
       rows.length > near.length
         ? el("p", { class: "note" }, `${amount(rows.length)} in all; ${amount(near.length)} are shown.`)
         : null,
+      comparing(found, own, near, nameAt),
     );
   });
 }

@@ -72,6 +72,14 @@ function shareOf(state, found, row) {
   );
 }
 
+// Why the number is off, and how much that is here.
+function why(found, row) {
+  const { number, reach } = said(found, row);
+  if (!about.why || !reach) return null;
+  const here = number > 0 ? ` Here ± ${amount(reach)} is ${((100 * reach) / number).toFixed(1)} % of the number.` : "";
+  return el("details", { id: "why" }, el("summary", null, `Why ± ${amount(reach)}?`), el("p", null, about.why + here));
+}
+
 function headline(state) {
   const { found, row } = ownRow(state.places);
   if (row !== null && found.table) {
@@ -85,6 +93,7 @@ function headline(state) {
       el("p", { class: "big" }, numberOf(found, row, { id: "number" }), ` ${about.unit}${with_members}`),
       el("p", { class: "verdict" }, words),
       shareOf(state, found, row),
+      why(found, row),
     );
   }
   if (row !== null) {
