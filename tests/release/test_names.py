@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallytree as tt
-from helpers.inside import export
+from helpers.inside import export, facts, report_page, write_static
 from tallytree.errors import SpecError
 from tallytree.ledger import Ledger
+from tallytree.release.view.release_view import ReleaseView
 from tallytree.spec import load_spec
 
 TOWNS = {
@@ -210,3 +211,35 @@ def test_the_manifest_says_which_columns_of_the_stored_tree_have_names(tmp_path:
     manifest = json.loads((tmp_path / "r" / "release.json").read_text())
     assert manifest["tree"]["labels"] == {"state": {"de": "name 1", "en": "name 2"}, "town": {"": "name 3"}}
     assert manifest["tree"]["words"] == {"state": {"": "federal states"}}
+
+
+def test_the_explorer_has_names_and_words_beside_labels(tmp_path: Path):
+    made = tables(towns())
+    sides = facts(ReleaseView(made), "title")["sides"]
+    assert [(side["title"], side["words"]) for side in sides] == [
+        ("area", ["federal states", "town"]),
+        ("by sex", ["by sex"]),
+    ]
+    made.save(tmp_path / "r")
+    write_static(tmp_path / "r", tmp_path / "page", (), None, "en")
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert '"label":["01","02"],"shown":["Bavaria","02"]' in page
+    assert "Bayern" not in page
+    write_static(tmp_path / "r", tmp_path / "other", (), None)
+    assert '"shown":["Bayern","Île"]' in (tmp_path / "other" / "index.html").read_text()
+
+
+def test_a_page_in_a_language_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="language: 'fr' is not one of de, en; leave it out"):
+        ReleaseView(tables(towns()), language="fr")
+    plain = tt.Hierarchy.from_table(pa.table(TOWNS), ["state", "town"])
+    made = tt.release_counts(RECORDS, plain, BUDGET, neighboring="add_remove", seed=1)
+    with pytest.raises(ValueError, match="language: 'de' has no use: no name or word has a language"):
+        ReleaseView(made, language="de")
+
+
+def test_the_report_shows_names_in_place_of_codes():
+    page = report_page(tables(towns()), language="en")
+    assert "Bavaria" in page
+    assert "Neustadt (a)" in page
+    assert "federal states" in page

@@ -1,4 +1,4 @@
-"""The report of persons and households: one page, in which records are persons, and all that was asked for comes first."""
+"""The report of persons and households: one page, where records are persons, and what was asked for comes first."""
 
 import re
 

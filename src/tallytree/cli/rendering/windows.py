@@ -130,8 +130,8 @@ def _attack_words(dataset: DataSet) -> list[str]:
     hidden = "is in the data" if dataset.neighboring == "add_remove" else "has one content or another"
     return [
         f"What an attacker learns: somebody who has all {sums.number:,} releases, knows everything about everybody "
-        f"else, and accepts {FALSE_SUSPICIONS:.0%} of false suspicions, finds out whether what is protected {hidden} in at "
-        f"most {math.ceil(100 * rounded_up(min(bounds)))} of 100 cases; blind guessing finds it out in "
+        f"else, and accepts {FALSE_SUSPICIONS:.0%} of false suspicions, finds out whether what is protected {hidden} "
+        f"in at most {math.ceil(100 * rounded_up(min(bounds)))} of 100 cases; blind guessing finds it out in "
         f"{FALSE_SUSPICIONS:.0%}. This holds for the protected unit above, and while the secret noise keys stay secret."
     ]
 
