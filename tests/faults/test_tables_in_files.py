@@ -42,18 +42,12 @@ def inputs(faults):
 
 
 def noted_keys(below):
-    """The noise keys of the runs since this was last asked."""
-    file = below.parent / "keys"
-    lines = file.read_text().split() if file.exists() else []
-    file.unlink(missing_ok=True)
-    return lines
+    """The noise keys of the last run."""
+    return (below.parent / "keys").read_text().split()
 
 
 def in_the_workspace(calls):
-    """Those about the files of the run that change something or take room, and two of the ledger's writes.
-
-    Of each array there are its file, its name that goes, and its room.
-    """
+    """Those about the files of the run that change something, or take room: of an array its file, name and room."""
     for call in ends_of_runs(calls):
         if call.place.startswith("spill") and (call.name in CHANGES or "fallocate" in call.name):
             yield call
@@ -76,18 +70,13 @@ def check_what_is_left(below, keys, fault):
 @pytest.mark.slow
 def test_a_named_run_that_was_killed_or_whose_disk_was_full_goes_on_with_the_same_noise(faults, inputs, seen):
     command = (*COMMAND, "--run", "Monday")
-    (inputs / "whole.yaml").write_text(SPEC)
     faults.keep_start()
-    noted_keys(inputs)
-    for fault, status in faults.each_fault(*command, choose=in_the_workspace, stride=12):
+    for fault, status in faults.each_fault(*command, choose=in_the_workspace, stride=24):
         keys = noted_keys(inputs)
-        if not seen:
-            keys = keys[-1:]  # the first two are of the run without a fault
         entries = Ledger(inputs / "ledger.db").entries()
         assert len(entries) <= 1, fault
         assert entries or not [*inputs.rglob("tables")], fault
-        if fault[0] == "fail":
-            check_what_is_left(inputs, keys, fault)
+        check_what_is_left(inputs, keys, fault)
         seen[fault[0], "paid" if entries else "not paid", "made" if status == 0 else "not made"] += 1
         made = tables(inputs / "out") if (inputs / "out").exists() else None
         assert faults.run(*command)[0] == 0, (fault, faults.log)
@@ -104,3 +93,19 @@ def test_a_named_run_that_was_killed_or_whose_disk_was_full_goes_on_with_the_sam
     assert seen["kill", "paid", "not made"] > 0
     assert seen["fail", "paid", "not made"] > 0
     assert seen["the same key"] > 0
+
+
+@pytest.mark.slow
+def test_a_run_without_a_name_that_was_killed_starts_anew_and_is_charged_again(faults, inputs, seen):
+    (inputs / "day.yaml").write_text(SPEC.replace("secret: secret\n", ""))
+    faults.keep_start()
+    for fault, _ in faults.each_fault(*COMMAND, choose=in_the_workspace, stride=60):
+        keys, paid = noted_keys(inputs), len(Ledger(inputs / "ledger.db").entries())
+        check_what_is_left(inputs, keys, fault)
+        if (inputs / "out").exists():
+            continue
+        assert faults.run(*COMMAND)[0] == 0, (fault, faults.log)
+        assert len(Ledger(inputs / "ledger.db").entries()) == paid + 1, fault
+        assert not {*keys} & {*noted_keys(inputs)}, fault
+        seen[fault[0], "paid" if paid else "not paid"] += 1
+    assert sum(number for (_, paid), number in seen.items() if paid == "paid") > 0

@@ -38,6 +38,7 @@ def put_arrays_into_files(keys):
     from tallytree.run.workspace import Workspace
     from tallytree.support.large_arrays import LargeArrays
 
+    Path(keys).write_text("")
     begun = KeyedNoise.__init__
 
     def noted(self, key):
