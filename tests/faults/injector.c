@@ -155,6 +155,10 @@ FILE1(fdatasync, (int file), (file))
 FILE1(ftruncate, (int file, off_t n), (file, n))
 FILE1(ftruncate64, (int file, off64_t n), (file, n))
 FILE1(fchmod, (int file, mode_t m), (file, m))
+#define RESERVE(name, type) int name(int file, type o, type n) { /* it returns what went wrong */ \
+    REAL(name); return file_below(file) && next_fault(#name) == FAIL ? ENOSPC : real(file, o, n); }
+RESERVE(posix_fallocate, off_t)
+RESERVE(posix_fallocate64, off64_t)
 
 /* A device that is full stays full, and a reader that is gone stays away. */
 static int output_fault(void) {

@@ -28,6 +28,28 @@ SECONDS = 600
 KINDS = {"none": 0, "fail": 1, "short": 2, "kill": 3, "gone": 4, "no memory": 5, "no more memory": 6}
 
 
+KEYS = "TALLYTREE_TEST_KEYS"
+"""A variable of the environment: see `put_arrays_into_files`."""
+
+
+def put_arrays_into_files(keys):
+    """Have a run with `memory` make all its arrays in files, however small; and note its noise keys in a file."""
+    from tallytree.private.noise.discrete import KeyedNoise
+    from tallytree.run.workspace import Workspace
+    from tallytree.support.large_arrays import LargeArrays
+
+    Path(keys).write_text("")
+    begun = KeyedNoise.__init__
+
+    def noted(self, key):
+        with Path(keys).open("a") as file:
+            file.write(key.hex() + "\n")
+        begun(self, key)
+
+    KeyedNoise.__init__ = noted
+    Workspace.arrays = lambda self, needed: LargeArrays(threads=1, folder=self.private, least=1, at_once=6)
+
+
 def run_in_child(injector, asked):
     """The child: standard error to a file, the fault armed, the command run; never returns."""
     log = os.open(asked["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -39,6 +61,8 @@ def run_in_child(injector, asked):
     sys.argv = ["tallytree", *asked["argv"]]
     os.environ.update(asked["environment"])
     os.chdir(asked["below"])
+    if keys := os.environ.get(KEYS):
+        put_arrays_into_files(keys)
     from tallytree.cli.app import main
 
     injector.fault_arm(asked["below"].encode(), asked["at"], KINDS[asked["kind"]])

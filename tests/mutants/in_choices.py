@@ -90,6 +90,12 @@ MUTANTS = [
         "SELECT {columns}, amount FROM summed WHERE before < $most",
     ),
     fault(
+        "on spread rows, a cell is not cut to what is left of the bound",
+        "tests/private/tabulate/test_contribution_bound.py::test_the_statement_for_spread_rows_keeps_the_same",
+        "CASE WHEN records > $most THEN least(amount, $most - before) ELSE amount END",
+        "amount",
+    ),
+    fault(
         "people counted by what counts, and not by all their records",
         "tests/run/test_contributions.py::test_people_are_counted_by_all_their_records",
         "SELECT least(exact_sum({counted}), $most) AS records FROM matched",

@@ -9,6 +9,7 @@ import uuid
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pandas as pd
@@ -23,6 +24,7 @@ from helpers.inside import ContributionBound, LeafKey
 from helpers.tabulating import check_counts, count_records
 from tallytree.engines import Local
 from tallytree.hierarchy import Hierarchy
+from tallytree.private.tabulate.duckdb_session import DuckDBSession
 
 KEY, ANOTHER = bytes(range(32)), bytes(range(1, 33))
 LEAVES, IDS = ["x", "y", "z", "ä,7"], ["7", "007", "1,7", " ", "Ä", "A\u0308", "7 "]
@@ -118,6 +120,14 @@ def test_what_is_kept_is_what_a_dictionary_keeps(
 ) -> None:
     found = kept(rows, most, key=key, distinct=distinct, kind=kind)
     assert found == oracle(rows, most, key, distinct=distinct)
+
+
+@pytest.mark.slow
+@given(rows_of_people, st.integers(1, 5), st.booleans())
+@relaxed
+def test_the_statement_for_spread_rows_keeps_the_same(rows: list[Row], most: int, distinct: bool) -> None:
+    with patch.object(DuckDBSession, "spread", True):
+        assert kept(rows, most, distinct=distinct) == oracle(rows, most, KEY, distinct=distinct)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -37,6 +37,8 @@ class DuckDBSession:
         argument: the name of the table of records in messages.
         temp_directory: where tables that are queries spill; None: the system's place.
     """
+
+    spread: ClassVar[bool] = False
 
     def __init__(self, connection: Any, argument: str, temp_directory: str | None = None) -> None:
         self._connection = connection

@@ -7,7 +7,7 @@ place of each call.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -33,7 +33,13 @@ class Session(Protocol):
 
     Statements are in DuckDB's dialect; another engine renders them for itself. Parameters are written
     `$name`. A name of a table is always one of ours.
+
+    Attributes:
+        spread: whether rows are spread over processes. Then what costs is how often a statement moves them, and how
+            many statements there are; and texts are grouped faster than the least of them is found.
     """
+
+    spread: ClassVar[bool]
 
     def source(self, records: Records) -> tuple[str, dict[str, Any]]:
         """A query that yields the wanted columns of the records under our names, and its parameters.

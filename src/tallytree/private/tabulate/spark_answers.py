@@ -220,7 +220,9 @@ def place_function(where: Where) -> Any:
 
         begun = hashlib.sha256(fetched(0))
 
-        def of(content: str) -> int:
+        def of(content: str | None) -> int | None:
+            if content is None:
+                return None
             one = begun.copy()
             one.update(content.encode())
             return int.from_bytes(one.digest()[:8], "big") >> 4

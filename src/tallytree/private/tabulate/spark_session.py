@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import sqlglot
@@ -250,6 +250,8 @@ class SparkSQLSession:
         argument: the name of the table of records in messages.
         closing: what is undone at the end.
     """
+
+    spread: ClassVar[bool] = True
 
     def __init__(self, session: SparkSession, argument: str, closing: ExitStack) -> None:
         self._session = session

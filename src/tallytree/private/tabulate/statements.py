@@ -153,17 +153,19 @@ class Tabulation:
             added = _Statistic("least(v0, $most)", parameters={"most": max_quantity}) if self.numbers else _Statistic()
             members, parameters = self._placed(added)
             total = _total(added.each)
+        by, stray = self._with_stray("g", "fault")
+        by_leaf, _ = self._with_stray("leaf", "size", "fault")
         # A group is one row here unless some of its records have a fault; `spans`: it has records in several leaves.
         self.db.make(
             "sizes",
             f"""
             WITH entire_group AS (
-                SELECT g, fault, {_FIRST_STRAY}, min(leaf0) AS leaf, max(leaf0) AS other, {total} AS members
-                FROM ({members}) AS placed GROUP BY g, fault
+                SELECT g, fault, {stray}, min(leaf0) AS leaf, max(leaf0) AS other, {total} AS members
+                FROM ({members}) AS placed GROUP BY {by}
             )
             SELECT leaf AS leaf0, CAST(greatest(least(members, $largest), $smallest) AS BIGINT) AS size, fault,
-                {_FIRST_STRAY}, count(*) AS amount, bool_or(leaf <> other) AS spans
-            FROM entire_group GROUP BY leaf, size, fault
+                {stray}, count(*) AS amount, bool_or(leaf <> other) AS spans
+            FROM entire_group GROUP BY {by_leaf}
             """,
             smallest=smallest,
             largest=largest,
@@ -251,12 +253,20 @@ class Tabulation:
         Leaf numbers are NULL outside the hierarchy, and the first one is where their combination is impossible.
         """
         placed, parameters = self._placed(statistic, paths_first=paths_first)
-        by = _listed([*self.leaves, *statistic.by, "fault"])
+        by, stray = self._with_stray(*self.leaves, *statistic.by, "fault")
         total = "exact_sum(amount)" if paths_first else _total(statistic.each)
         listed = ", count(*) AS listed" if self.records.is_public else ""
-        grouped = f"SELECT {by}, {_FIRST_STRAY}, {total} AS amount{listed} FROM ({placed}) AS placed GROUP BY {by}"
+        known = _listed([*self.leaves, *statistic.by, "fault"])
+        grouped = f"SELECT {known}, {stray}, {total} AS amount{listed} FROM ({placed}) AS placed GROUP BY {by}"
         self.db.make("matched", grouped, **parameters)
         self._refuse_faults("matched")
+
+    def _with_stray(self, *columns: str) -> tuple[str, str]:
+        """What rows are grouped by beside some columns, and what stands for the path of a record outside.
+
+        It is NULL where there is no fault, so it divides no group that counts.
+        """
+        return (_listed([*columns, "stray"]), "stray") if self.db.spread else (_listed(columns), _FIRST_STRAY)
 
     def _placed(self, statistic: _Statistic, *, paths_first: bool = False) -> tuple[str, dict[str, Any]]:
         """A query that yields records (or, paths first, groups of them) with their leaf numbers; and its parameters."""
