@@ -276,8 +276,8 @@ def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
 
 
 OF_BOTH_PARTS = (
-    "What follows is the guarantee of both parts together, persons and households by size: whoever has one can have the "
-    "other."
+    "What follows is the guarantee of both parts together, persons and households by size: whoever has one can have "
+    "the other."
 )
 
 
