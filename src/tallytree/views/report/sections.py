@@ -282,8 +282,8 @@ def _guarantee(statement: Mapping[str, Any]) -> ReportSection:
 
 
 OF_BOTH_PARTS = (
-    "This is one of two parts of one release. What follows is the guarantee of both parts together: whoever has one "
-    "can have the other."
+    "What follows is the guarantee of both parts together, persons and households by size: whoever has one can have "
+    "the other."
 )
 
 
