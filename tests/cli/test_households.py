@@ -180,7 +180,9 @@ def test_commands_take_the_part_that_has_what_was_asked(output, folder, tmp_path
     assert "households" in output("derive", "mean", folder / "out", "county").splitlines()[0]
     said = output("explore", folder / "out", "--static", tmp_path / "page")
     assert "explore " in said
-    assert (tmp_path / "page" / "index.html").is_file()
+    whole, part = (tmp_path / "page" / place / "index.html" for place in (".", "households"))
+    assert '["Households","households/index.html"]' in whole.read_text(encoding="utf-8")
+    assert '["Persons","../index.html"]' in part.read_text(encoding="utf-8")
 
 
 def test_the_explorer_of_households_has_their_persons_and_the_error_of_their_number(folder):

@@ -88,13 +88,13 @@ def test_no_label_ends_the_data_or_is_taken_for_a_part_of_the_page(tmp_path):
 
 
 def test_the_report_beside_a_release_is_copied_and_linked(folder, tmp_path):
-    assert data_of(page_of(folder, tmp_path / "without"))[0]["report"] is None
+    assert data_of(page_of(folder, tmp_path / "without"))[0]["links"] == []
     (folder / "report.html").write_text("the report")
     try:
         page = page_of(folder, tmp_path / "with")
     finally:
         (folder / "report.html").unlink()
-    assert data_of(page)[0]["report"] == "report.html"
+    assert data_of(page)[0]["links"] == [["Report", "report.html"]]
     assert page.with_name("report.html").read_text() == "the report"
 
 

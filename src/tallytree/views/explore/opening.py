@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tallytree.release.statement import description_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import hierarchies_by_level
 from tallytree.views.boundaries import boundaries_of, kept_boundaries
-from tallytree.views.explore.writing import REPORT, write_page
+from tallytree.views.explore.writing import write_page
+
+INDEX, REPORT = "index.html", "report.html"
 
 
 def fill_folder(
@@ -27,7 +30,7 @@ def fill_folder(
 
     Args:
         place: the empty folder.
-        folder: of the release; of persons and households, the tables of persons are explored.
+        folder: of the release; of persons and households, both parts have a page, and these link to each other.
         boundaries: `LEVEL=FILE` each.
         code: the property of the boundaries that has the labels.
         language: of names and words; None for the first that each is in.
@@ -36,18 +39,26 @@ def fill_folder(
         ValueError: no complete release, one that was replaced meanwhile, or boundaries that do not match it.
         OSError: the folder cannot be written to.
     """
-    source = part_folders(folder.absolute())[0]
-    before = _stamp(source)
-    view = ReleaseView(Release.load(source), language=language)
-    hierarchies = hierarchies_by_level(view.tree)
+    sources = part_folders(folder.absolute())
+    before = [*map(_stamp, sources)]
+    views = [ReleaseView(Release.load(each), language=language) for each in sources]
+    hierarchies = hierarchies_by_level(views[0].tree)
     shapes = kept_boundaries(folder.absolute(), hierarchies) | boundaries_of(boundaries, hierarchies, code=code)
-    report = folder.absolute() / REPORT
-    title = str(description_of(view.statement).get("title") or folder.absolute().name)
+    links = {"Report": REPORT} if (folder / REPORT).is_file() else {}
+    if links:
+        shutil.copyfile(folder / REPORT, place / REPORT)
+    title = str(description_of(views[0].statement).get("title") or folder.absolute().name)
+    pages = [INDEX, *(f"{source.name}/{INDEX}" for source in sources[1:])]  # the first part has the page of the release
     try:
-        write_page(view, place, title=title, report=report if report.is_file() else None, boundaries=shapes)
+        for number, (source, view) in enumerate(zip(sources, views, strict=True)):
+            here, up = (place / source.name, "../") if number else (place, "")
+            here.mkdir(exist_ok=True)
+            others = {each.name.capitalize(): page for each, page in zip(sources, pages, strict=True) if each != source}
+            to = {text: up + page for text, page in (links | others).items()}
+            write_page(view, here, title=title, links=to, boundaries=shapes)
     finally:
-        if _stamp(source) != before:
-            raise ValueError(f"folder: the release in {str(source)!r} was replaced while it was read; explore it again")
+        if [*map(_stamp, sources)] != before:
+            raise ValueError(f"folder: the release in {str(folder)!r} was replaced while it was read; explore it again")
 
 
 def write_static(

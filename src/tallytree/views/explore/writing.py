@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 import math
-import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
@@ -25,7 +24,6 @@ SCRIPTS = ("data.js", "draw.js", "charts.js", "views.js", "context.js", "main.js
 """The script of the page, in the order of its parts."""
 STYLES = ("explorer.css", "marks.css")
 """The style of the page; rules for narrow windows are in the last."""
-REPORT = "report.html"
 MAP_WIDTH = 1_000
 """Of a map, in its own units."""
 MOST_POINTS = 40_000
@@ -33,26 +31,24 @@ MOST_POINTS = 40_000
 
 
 def write_page(
-    view: ReleaseView, folder: Path, *, title: str, report: Path | None, boundaries: Mapping[str, Boundaries]
+    view: ReleaseView, folder: Path, *, title: str, links: Mapping[str, str], boundaries: Mapping[str, Boundaries]
 ) -> None:
     """Write the page of a release into an empty folder.
 
-    Up to `ONE_FILE` rows it is the file `index.html` alone, and the report if there is one. Of more it is `index.html`,
-    `explorer.js`, `explorer.css` and the folder `data`, with a file for each table and each level of labels.
+    Up to `ONE_FILE` rows it is the file `index.html` alone. Of more it is `index.html`, `explorer.js`, `explorer.css`
+    and the folder `data`, with a file for each table and each level of labels.
 
     Args:
         view: of the release.
         folder: exists, and is empty.
         title: of the page.
-        report: a report that is copied beside the page, and that the page links to; None for none.
+        links: pages that it links to: what readers see, and the address from this page.
         boundaries: by level, what maps are drawn from.
 
     Raises:
         OSError: the folder cannot be written to.
     """
-    about = facts(view, title) | {"report": None if report is None else REPORT}
-    if report is not None:
-        shutil.copyfile(report, folder / REPORT)
+    about = facts(view, title) | {"links": [*links.items()]}
     totals = list(totals_of_flows(view))
     about["tables"] += [{"title": "totals", "named": names, "totals": True} for names, _ in totals]
     about["maps"] = sorted(boundaries)

@@ -104,7 +104,7 @@ function top() {
     el(
       "nav",
       { "aria-label": "About the release" },
-      about.report ? el("a", { href: about.report }, "Report") : null,
+      about.links.map(([text, href]) => el("a", { href }, text)),
       el("a", { href: "#page=statement" }, "Privacy statement"),
     ),
   ];
