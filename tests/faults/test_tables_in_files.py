@@ -22,7 +22,7 @@ SPEC = (
     "{path: areas.parquet, levels: [county, town]}, sex: {path: sexes.parquet, levels: [sex]}}}\n"
     + TERMS.replace("{threads: 1}", "{threads: 1, temp_directory: spill}")
 )
-COMMAND = ("release", "day.yaml", "--memory", "2GB", "--out", "out", "--if-exists", "skip")
+COMMAND = ("release", "day.yaml", "--memory", "2GB", "--out", "out")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def check_what_is_left(below, keys, fault):
 
 @pytest.mark.slow
 def test_a_named_run_that_was_killed_or_whose_disk_was_full_goes_on_with_the_same_noise(faults, inputs, seen):
-    command = (*COMMAND, "--run", "Monday")
+    command = (*COMMAND, "--run", "Monday", "--if-exists", "skip")
     faults.keep_start()
     for fault, status in faults.each_fault(*command, choose=in_the_workspace, stride=24):
         keys = noted_keys(inputs)

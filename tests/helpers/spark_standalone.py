@@ -6,6 +6,7 @@ ends them by their numbers.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -41,6 +42,11 @@ SEXES = tt.Hierarchy.from_values("sex", ["f", "m"])
 BANDS, FILES = ForcedCut(1, 4), ForcedCut(0, 1, 20)
 
 
+def _end_with_this_program() -> None:
+    """In a program that begins: it ends when this one does, also where this one is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
 class Cluster:
     """A master and two workers of one core each."""
 
@@ -66,7 +72,7 @@ class Cluster:
         with (self._folder / "cluster.log").open("ab") as log:
             started_now = subprocess.Popen(
                 [*command, "--host", "127.0.0.1", "--webui-port", "0", *arguments],
-                stdout=log, stderr=log, env=environment,
+                stdout=log, stderr=log, env=environment, preexec_fn=_end_with_this_program,
             )  # fmt: skip
         self._running.append(started_now)
         return started_now
