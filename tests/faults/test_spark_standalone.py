@@ -20,7 +20,7 @@ def test_counts_sizes_and_tables_are_the_local_ones_and_a_worker_that_dies_chang
     path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "helpers.spark_standalone", str(tmp_path)],
-        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path, timeout=900,
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path, timeout=1_800,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
