@@ -176,3 +176,32 @@ def test_a_query_that_may_yield_other_rows_is_refused(spark: Any) -> None:
     frame = spark.range(9).select((functions.rand() * 2).cast("int").alias("leaf"))
     with pytest.raises(ValueError, match="the data frame's query is not deterministic"):
         Spark(spark).check(frame, CountRecords((LEAF,)))
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_ids_that_are_integers_in_some_files_and_text_in_others(spark: Any, request_: Any, tmp_path: Path) -> None:
+    """`7` and `007` are two people: Spark would unite both columns as numbers."""
+    numbers, texts = drawn(), drawn()
+    numbers = numbers.set_column(1, "home", pa.array(np.arange(len(numbers)) // 9))
+    numbers = numbers.set_column(2, "leaf", pa.array(["x"] * len(numbers)))
+    for place, name in enumerate(("who", "home")):
+        ids = [f"{'0' * (i % 3)}{7 if i % 2 else 12}" for i in range(len(texts))]
+        texts = texts.set_column(place, name, pa.array(ids))
+    texts = texts.set_column(2, "leaf", numbers.column("leaf"))
+    agreeing(spark, tmp_path, [numbers, texts], request_)
+
+
+def test_labels_that_are_integers_in_some_files_and_text_in_others(spark: Any, tmp_path: Path) -> None:
+    codes = LeafKey(tt.Hierarchy.from_table(pa.table({"leaf": ["7", "8"]}), ["leaf"]), ("leaf",))
+    files = [pa.table({"leaf": [7, 8, 8]}), pa.table({"leaf": ["7", "07", "8", "08"]})]
+    found = agreeing(spark, tmp_path, files, CountRecords((codes,), on_unknown="drop"))
+    assert found.counts.tolist() == [2, 3]
+
+
+def agreeing(spark: Any, folder: Path, files: list[pa.Table], request: Any) -> Any:
+    """What both engines find in several files."""
+    for number, table in enumerate(files):
+        pq.write_table(table, folder / f"{number}.parquet")
+    found = Local().tabulate(str(folder / "*.parquet"), request)
+    assert arrays(Spark(spark).tabulate(str(folder / "*.parquet"), request)) == arrays(found)
+    return found

@@ -132,7 +132,7 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
         types: per wanted column, its type.
     """
     columns, path, numbers = [], 0, 0
-    for column, value, found in zip(records.wanted, values, types, strict=True):
+    for column, value, found, is_mixed in zip(records.wanted, values, types, _mixed(records), strict=True):
         if column.days is not None:  # it decides which rows there are
             inside = in_period(value, found, column.days)
             if column.unreadable == "refused":
@@ -142,6 +142,9 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
                 columns.append(f"nullif(CAST({value} AS VARCHAR), '') AS day")
             continue
         kind = found.value_type if pa.types.is_dictionary(found) else found
+        if is_mixed and column.use in ("key", "group", "household", "person"):
+            # Else engines choose what both are united as: Spark makes numbers of texts, so that 7 and 007 are one.
+            value, kind = f"CAST({value} AS VARCHAR)", pa.string()
         if column.use == "key":
             columns.append(f"{value} AS k{path}")
             path += 1
@@ -150,8 +153,8 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
             columns.append(f"{_text_id(value) if is_text_type(kind) else value} AS g")
         elif column.use == "person":
             name = id_columns(records)[-1]
-            # Integers stay: they are quicker to group, and are united with another file's text as text. An empty text
-            # is no id, in no format: all who have none would be one person.
+            # Integers stay: they are quicker to group. An empty text is no id, in no format: all who have none would be
+            # one person.
             columns.append(f"{value if pa.types.is_integer(kind) else _text_id(value)} AS {name}")
         elif column.use == "number":
             columns.append(f"{_integer(value, kind)} AS v{numbers}")
@@ -159,6 +162,16 @@ def renamed_columns(records: Records, values: Sequence[str], types: Sequence[pa.
     if rest := [value for column, value in zip(records.wanted, values, strict=True) if column.use == "rest"]:
         columns.append(f"hash({', '.join(rest)}) AS whole")
     return ", ".join(columns)
+
+
+def _mixed(records: Records) -> list[bool]:
+    """Of each wanted column, whether some files have it as text, and others do not."""
+    of_columns = zip(*(layout.types for layout in records.layouts), strict=True)
+    texts = [
+        [is_text_type(each.value_type if pa.types.is_dictionary(each) else each) for each in types]
+        for types in of_columns
+    ]
+    return [any(each) and not all(each) for each in texts]
 
 
 def id_columns(records: Records) -> list[str]:

@@ -118,7 +118,7 @@ def front_page(view: ReleaseView, errors: Sequence[PublishedError], folder: str)
     which = statement["release"]
     number, error = _in_all(view)
     noun = name(counted_noun(statement))
-    errors = [each for level, each in zip(view.levels, errors, strict=True) if _is_asked(view, level)] or errors
+    errors = [each for level, each in zip(view.levels, errors, strict=False) if _is_asked(view, level)] or errors
     bars = [_bar(each, noun) for each in errors if each.usable is not None]
     return FrontPage(
         title=said.get("title") or name(folder),
