@@ -20,6 +20,7 @@ from tallytree.sources.leaf_paths import decoded, ended, filled_branches, number
 from tallytree.sources.parent_lists import leaves_of_parents
 from tallytree.sources.public_names import (
     ByLanguage,
+    columns_of_names,
     names_from_above,
     names_of_nodes,
     names_of_values,
@@ -270,10 +271,10 @@ class Hierarchy:
             text(name, argument, "the name of a column")
         if len(set(asked.values())) < 3:
             raise ValueError("child: of child, parent and level two name the same column; name three columns")
-        names = texts_by_language(None if labels is None else {"": labels}, "labels", [""], "the areas").get("", {})
+        names = columns_of_names(labels)
         rows = read_public(table, [*dict.fromkeys((*asked.values(), *names.values()))], "hierarchy")
         leaves, columns = leaves_of_parents(rows, child, parent, level, names)
-        return cls.from_table(leaves, leaves.column_names[: len(columns)], labels=columns, words=words)
+        return cls.from_table(leaves, [*columns], labels=columns if names else None, words=words)
 
     @classmethod
     def from_values(

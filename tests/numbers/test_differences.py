@@ -127,3 +127,13 @@ def test_90_percent_of_intervals_hold_the_true_difference():
             true = dict(zip("vwxyz", small.COUNTS.tolist(), strict=True))
             covered.append(row["ci_lower"] <= true[first] - true[second] <= row["ci_upper"])
     assert 0.87 < np.mean(covered) < 0.94
+
+
+def test_what_a_sparsity_left_out_has_no_known_error(areas):
+    """Replicates of numbers that were raised from 0, or left at 0, do not show how far these are off."""
+    release = small.release(1, mechanism=tt.counts.LeastSquares(sparsity=3.0))
+    with pytest.raises(ValueError, match="release: what its sparsity left out"):
+        release.difference("v", "w")
+    weights = pa.table({"state": ["A"], "county": ["v"], "part": [0.5]})
+    with pytest.raises(ValueError, match="release: what its sparsity left out"):
+        release.total(weights, weight="part")

@@ -243,3 +243,38 @@ def test_the_report_shows_names_in_place_of_codes():
     assert "Bavaria" in page
     assert "Neustadt (a)" in page
     assert "federal states" in page
+
+
+LISTED = pa.table(
+    {
+        "code": ["1", "2", "21", "22"],
+        "in": [None, None, "2", "2"],
+        "kind": ["state", "state", "county", "county"],
+        "name": ["Łódź", "Bavaria", None, "Nuremberg"],
+        "de": ["Lodsch", "Bayern", "München", "Nürnberg"],
+    }
+)
+LIST_COLUMNS = {"child": "code", "parent": "in", "level": "kind"}
+
+
+def test_names_of_a_list_of_areas_and_of_a_branch_that_ends(tmp_path):
+    """A node below the end of a branch is called as the branch; a leaf for unknown areas has no name."""
+    tree = tt.Hierarchy.from_parents(LISTED, **LIST_COLUMNS, labels={"en": "name", "de": "de"})
+    assert tree.shown(2).to_pylist() == ["Łódź", "21", "Nuremberg"]
+    assert tree.shown(2, "de").to_pylist() == ["Lodsch", "München", "Nürnberg"]
+    records = pa.table({"state": ["1", "2", "2"], "county": [None, "21", "x"]})
+    release = tt.release_counts(
+        records, tree, tt.Budget(epsilon=1), neighboring="add_remove", on_unknown={"county": "parent"}, seed=1
+    )
+    release.save(tmp_path / "out")
+    for each in (release, tt.Release.load(tmp_path / "out")):
+        rows = each.table("county", names=True)
+        assert rows["county"].to_pylist() == ["1", "21", "22", "unknown"]
+        assert rows["county_name_de"].to_pylist() == ["Lodsch", "München", "Nürnberg", None]
+        assert rows["county_name_en"].to_pylist() == ["Łódź", None, "Nuremberg", None]
+
+
+@pytest.mark.parametrize("labels", [{"state": {"en": "name"}}, 3, ["name"]])
+def test_names_of_a_list_of_areas_are_one_column(labels):
+    with pytest.raises(TypeError, match="labels: a list of areas and their parents has one column of names"):
+        tt.Hierarchy.from_parents(LISTED, **LIST_COLUMNS, labels=labels)

@@ -20,7 +20,7 @@ from tallytree.hierarchy import Hierarchy, stored_level
 from tallytree.kinds.columns import LISTED_FROM, UNBIASED
 from tallytree.numbers.accuracy.bootstrap import LevelCells, StatedPlan
 from tallytree.numbers.accuracy.fitted_errors import FittedTree, has_fitted_errors
-from tallytree.numbers.accuracy.replicate_errors import stated_plan
+from tallytree.numbers.accuracy.replicate_errors import sparsity_dropped, stated_plan
 from tallytree.numbers.accuracy.squared_errors import looked_up
 from tallytree.numbers.cells import Estimates, ReleasedCells, Replication
 from tallytree.numbers.remainder_totals import sums_with_remainders
@@ -278,6 +278,11 @@ class TreeCells(ReleasedCells):
             rounding = stated_rounding(view.statement) * named[sums.rows]
             std_dev, unbiased = np.sqrt(variances)[sums.rows], unbiased_sums(view, chosen)
             return Totals(columns, sums.numbers, std_dev, unbiased, LevelErrors(rounding=rounding), whole=whole)
+        if chosen.weighted and sparsity_dropped(view.statement):
+            raise ValueError(
+                "release: what its sparsity left out is not in its numbers, so the errors of differences and of sums "
+                "with weights are not known; give a release by LeastSquares without a sparsity"
+            )
         moments, rounds = replication.second_moments(view, sums.in_levels, chained=False)
         std_dev = np.sqrt(moments[0, 0])
         return Totals(columns, sums.numbers, std_dev, None, LevelErrors(rounds, sums.floors), whole=whole)

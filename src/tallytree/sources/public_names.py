@@ -63,6 +63,22 @@ def texts_by_language(given: Any, argument: str, known: Iterable[Any], what: str
     return found
 
 
+def columns_of_names(labels: Any) -> dict[str, str]:
+    """The columns with the names of the areas of a list of areas and their parents, by language.
+
+    Raises:
+        ValueError: see `texts_by_language`.
+        TypeError: neither the name of a column nor such names by language.
+    """
+    columns = labels.values() if isinstance(labels, Mapping) else [labels]
+    if labels is not None and not all(isinstance(each, str) for each in columns):
+        raise TypeError(
+            "labels: a list of areas and their parents has one column of names for all levels; name it, "
+            'labels="name", or such columns by language, labels={"en": "name_en", "de": "name_de"}'
+        )
+    return {} if labels is None else texts_by_language({"labels": labels}, "labels", ["labels"], "the areas")["labels"]
+
+
 def _is_a_name(text: str) -> bool:
     legible = not any(unicodedata.category(character) in ("Cc", "Cs") for character in text)
     return legible and bool(text.strip()) and len(text.encode()) <= 200

@@ -62,7 +62,10 @@ def others_by_level(on_unknown: Any, levels: Sequence[str]) -> Mapping[str, str]
     refuse_strangers(others, levels, "on_unknown", "a level of leaves")
     for level in others:
         if level not in levels:
-            raise ValueError(f"on_unknown: {level!r} is not a level of leaves, which are {', '.join(levels)}")
+            raise ValueError(
+                f"on_unknown: {level!r} is not a level of leaves, which are {', '.join(levels)}; of a level above them "
+                f"unknown labels count in the parent: {{{level!r}: {PARENT!r}}}"
+            )
     return others
 
 

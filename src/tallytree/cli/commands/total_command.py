@@ -122,11 +122,11 @@ def total(
 
 
 def show_totals(console: Console, totals: pa.Table, release: Release) -> None:
-    """Show every row, as it is in the table, with the names of its nodes."""
+    """Show every row, as it is in the table, with the names of the nodes of its last level."""
     from tallytree.release.view.sides import with_names
     from tallytree.sources.column_types import is_text_type
 
-    totals = with_names(totals, release.tree)
+    totals = with_names(totals, release.tree, brief=True)
     named = [column.fill_null("") if is_text_type(column.type) else column for column in totals.columns]
     columns = [[_shown(value) for value in column.to_pylist()] for column in named]
     headings = [printable(name) for name in totals.column_names]

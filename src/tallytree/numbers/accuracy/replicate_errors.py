@@ -246,13 +246,18 @@ def _not_seen(statement: Mapping[str, Any], plan: StatedPlan) -> list[str]:
             "The mechanism is from outside. What it assumes beside its measurements is in the published numbers, so "
             "replicates do not show by how much that is wrong."
         )
-    dropped = statement.get("sparsity", {"applied": True})["applied"]  # "auto" says whether it dropped anything
-    if statement["mechanism"]["options"].get("sparsity") and dropped:
+    if sparsity_dropped(statement):
         sentences.append(
             "What sparsity left out is not in the published numbers, so replicates do not leave it out again: "
             "intervals miss more often than alpha says, by far where the data are not sparse."
         )
     return sentences
+
+
+def sparsity_dropped(statement: Mapping[str, Any]) -> bool:
+    """Whether numbers may be missing because of `sparsity`; replicates do not show these errors."""
+    dropped = statement.get("sparsity", {"applied": True})["applied"]  # "auto" says whether it dropped anything
+    return bool(statement["mechanism"]["options"].get("sparsity") and dropped)
 
 
 def mechanism_of(statement: Mapping[str, Any], package: Any, kind: Any) -> Any:

@@ -116,15 +116,16 @@ class TreeSide:
             rows = rows.set_column(place, column, _taken(texts, nodes))
         return rows
 
-    def with_names(self, rows: pa.Table) -> pa.Table:
+    def with_names(self, rows: pa.Table, *, brief: bool = False) -> pa.Table:
         """Rows with a column for the names of each level that has any, and each language, after that of the labels.
 
-        It is named like that of the labels, with `_name` and the language after it.
+        It is named like that of the labels, with `_name` and the language after it. In brief there is one column, with
+        the names of the last level, in the first language that these have.
         """
         taken = {name.casefold() for name in rows.column_names}
-        for column, nodes in self._named_nodes(rows):
+        for column, nodes in self._named_nodes(rows)[-1 if brief else 0 :]:
             place = rows.column_names.index(column) + 1
-            for language, texts in self._names(column).items():
+            for language, texts in [*self._names(column).items()][: 1 if brief else None]:
                 name = f"{column}_name_{language}" if language else f"{column}_name"
                 while name.casefold() in taken:
                     name += "_"
@@ -185,10 +186,10 @@ def sides_of(tree: Levels | None, language: str | None = None) -> tuple[TreeSide
     )
 
 
-def with_names(rows: pa.Table, tree: Levels | None) -> pa.Table:
+def with_names(rows: pa.Table, tree: Levels | None, *, brief: bool = False) -> pa.Table:
     """Rows of a table with columns of names beside the labels; see `TreeSide.with_names`."""
     for side in sides_of(tree):
-        rows = side.with_names(rows)
+        rows = side.with_names(rows, brief=brief)
     return rows
 
 
