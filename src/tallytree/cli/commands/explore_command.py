@@ -38,14 +38,10 @@ def explore(
     """
     with errors_in_one_line(debug=context.obj):
         from tallytree.cli.rendering.terminal import open_console, show_line
-        from tallytree.release import part_folders
         from tallytree.views.explore.opening import fill_folder, write_static
         from tallytree.views.explore.serving import address_of, opened_browser, opened_server, serve
 
         shapes = list(boundaries or ())
-        first, *others = part_folders(folder)
-        if others:
-            show_line(open_console(), f"This is of {first}; explore {others[0]} for households by size.")
         if static is not None:
             if port is not None:
                 raise ValueError(f"port: {port} has no use with --static, which serves nothing; leave it out")
