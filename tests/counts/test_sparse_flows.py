@@ -53,7 +53,7 @@ def test_the_default_says_what_it_found_and_shows_errors_of_listed_cells(sparse,
     assert release.statement["mechanism"]["options"]["sparsity"] == "auto"
     told = release.statement["sparsity"]
     assert told["applied"]
-    assert told["unlisted_below"] == 1
+    assert told["unlisted_below"] in (1, 2)
     assert 0 < told["in_dropped"] < 1.25 * told["counted_there"]
     columns = release.table(leaf).column_names
     assert columns[-4:] == ["count", "std_dev", "probability_zero", "quality"]

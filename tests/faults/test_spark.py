@@ -74,7 +74,7 @@ def test_nothing_is_left_and_neither_the_key_nor_a_record_is_seen(
     monkeypatch.setattr(SparkSQLSession, "drop", look_and_drop)
     asked = CountRecords((LeafKey(areas, ("state", "county")),), bound=ContributionBound("who", 1, key))
     Spark(spark).tabulate(PEOPLE, asked)
-    assert len(seen) >= 4
+    assert len(seen) >= 2
     everything = b"".join(seen) + bytes_of(spark_folder) + json.dumps(dict(os.environ)).encode()
     encoded = base64.b64encode(key)[:40]
     assert not any(form in everything for form in (key, key.hex().encode(), key.hex().upper().encode(), encoded))

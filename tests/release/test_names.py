@@ -164,14 +164,14 @@ seed: 1
     assert tt.Release.load(tmp_path / "out").tree.shown(1).to_pylist() == ["Bavaria", "02"]
     assert made.tree.words == {"state": {"": "states"}}
     (tmp_path / "s.yaml").write_text(spec.replace("town: name", "toun: name"))
-    with pytest.raises(SpecError, match=r"s.yaml, line 7.*'toun' is none of the levels state, town"):
+    with pytest.raises(SpecError, match=r"s.yaml, line 7.*key 1 of 2 is none of the levels state, town"):
         load_spec(tmp_path / "s.yaml").plan()
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"labels": {"toun": "name"}}, ValueError, "labels: 'toun' is none of the levels state, town"),
+        ({"labels": {"toun": "name"}}, ValueError, "labels: key 1 of 1 is none of the levels state, town"),
         ({"labels": {"town": "nome"}}, ValueError, "column 'nome' is missing"),
         ({"labels": ["name"]}, TypeError, "labels: list must be a mapping"),
         ({"labels": {"town": 1}}, TypeError, r"labels\['town'\]: 1 is not a text"),
@@ -194,9 +194,11 @@ def test_a_column_of_numbers_has_no_names():
 
 
 def test_values_and_products_refuse_names_of_what_they_do_not_have():
-    with pytest.raises(ValueError, match="labels: 'x' is none of the values"):
+    with pytest.raises(ValueError, match="labels: key 1 of 1 is none of the values"):
         tt.Hierarchy.from_values("sex", ["f", "m"], labels={"x": "women"})
-    with pytest.raises(ValueError, match="words: 'x' is none of the columns state, town and the attributes area"):
+    with pytest.raises(
+        ValueError, match="words: key 1 of 1 is none of the columns state, town and the attributes area"
+    ):
         tt.Product({"area": towns()}, words={"x": "y"})
 
 

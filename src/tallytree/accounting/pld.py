@@ -183,6 +183,8 @@ _PLAUSIBLE = 0.9
 _LEAST_KEPT = 5
 """Standard deviations of noise, over the sensitivity, from which numbers are kept for the next process."""
 _ATTEMPTS = 32
+_BITS = 17
+"""Binary digits of ρ that are kept of a search; noise grows by less than a hundred-thousandth for it."""
 _CLOSE = 2e-4
 """How much of δ the search may leave unused; noise grows by less than a hundred-thousandth for it."""
 
@@ -254,6 +256,9 @@ def largest_rho(
     composition behaves as one continuous Gaussian with μ² = 2ρ, so each step solves that one for the δ that would make
     up for the difference last seen; bisection takes over where that leads nowhere.
 
+    The last digits of a computed δ differ between processors, and those of the ρ that was found with them. So it is
+    rounded down to `_BITS` bits: the same plan has the same scales, and with a seed the same noise, on all of them.
+
     Args:
         mechanisms_at: the mechanisms for a total of ρ.
         epsilon: ε > 0.
@@ -275,7 +280,14 @@ def largest_rho(
         if wanted * (1 - _CLOSE) <= reached <= wanted or too_much < best * (1 + Fraction(1, 10**5)):
             break
         target = min(_gaussian_delta(loss, guess) * aim / reached, 0.5)
-    return best
+    rounded = _rounded_down(best)
+    return rounded if rounded >= known and _delta_at(mechanisms_at(rounded), loss, delta) <= wanted else best
+
+
+def _rounded_down(number: Fraction) -> Fraction:
+    """The largest number of `_BITS` binary digits that is not above a positive one."""
+    unit = Fraction(2) ** (math.frexp(number)[1] - _BITS)
+    return number // unit * unit
 
 
 def _delta_at(mechanisms: Curves, epsilon: float, delta: Fraction) -> float:

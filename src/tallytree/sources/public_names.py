@@ -41,11 +41,9 @@ def texts_by_language(given: Any, argument: str, known: Iterable[Any], what: str
         raise TypeError(f"{argument}: {safe_text(given)} must be a mapping, such as {example}")
     keys = set(known)
     found: dict[str, dict[str, str]] = {}
-    for key, texts in given.items():
-        if key not in keys:
-            raise ValueError(
-                f"{argument}: {repr(key[:50]) if isinstance(key, str) else safe_text(key)} is none of {what}"
-            )
+    for number, (key, texts) in enumerate(given.items(), 1):
+        if key not in keys:  # it may be a private value, so it is not shown
+            raise ValueError(f"{argument}: key {number} of {len(given)} is none of {what}; take these as keys")
         at = f"{argument}[{key!r}]"
         by_language = texts if isinstance(texts, Mapping) else {"": texts}
         if not by_language:

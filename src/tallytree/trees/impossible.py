@@ -220,7 +220,9 @@ def read_impossible(given: Any, sides: Sequence[Attribute], *, areas: bool = Fal
     """
     if given is None:
         return ()
-    tables = list(given) if isinstance(given, list | tuple) else [given]
+    tables = given if isinstance(given, list | tuple) else [given]
+    if tables is given:  # texts in a list may be a private column: messages show none, as of a list of files
+        tables = [[each] if isinstance(each, str) else each for each in tables]
     return tuple(_read(each, sides, areas=areas) for each in tables)
 
 

@@ -65,7 +65,7 @@ def test_areas_have_the_leaves_that_their_rows_name_and_overlaps_are_refused(giv
             above = TREE.parents(level, above)
         found = {i: set() for i in range(len(areas))}
         for block in areas.blocks:
-            for place, area in zip(*areas.members(block, depth, nodes), strict=True):
+            for place, area, _ in zip(*areas.members(block, depth, nodes), strict=True):
                 found[area].add(place)
                 if depth >= block.depth:
                     assert set(np.flatnonzero(above == place)) <= expected[area]

@@ -137,6 +137,9 @@ def _counts(rng: np.random.Generator) -> Pair:
         tree = random_tree(rng, "a")
         places = paths_of(tree)
     options = _with_mechanism(rng, _terms(rng) | {"hierarchy": tree})
+    if isinstance(tree, Product) and (impossible := _impossible(rng, places, ("a0", "b0"), options)) is not None:
+        options["hierarchy"] = Product(sides, order=order, impossible=impossible)
+        places = _possible(places, impossible, options)
     return _with_prior(rng, _of_records(rng, release_counts, places, options), places)
 
 
@@ -147,7 +150,28 @@ def _flows(rng: np.random.Generator) -> Pair:
         "origins": sides[0], "destinations": sides[1], "origin": list(sides[0].columns),
         "destination": list(sides[1].columns), "tree": _one_of(rng, ("destination", "origin")),
     }  # fmt: skip
-    return _with_prior(rng, _of_records(rng, release_flows, places, _with_mechanism(rng, options)), places)
+    options = _with_mechanism(rng, options)
+    if (impossible := _impossible(rng, places, (options["origin"][-1], "d0"), options)) is not None:
+        options["impossible"] = impossible
+        places = _possible(places, impossible, options)
+    return _with_prior(rng, _of_records(rng, release_flows, places, options), places)
+
+
+def _impossible(
+    rng: np.random.Generator, places: Sequence[Row], columns: Sequence[str], options: Mapping[str, Any]
+) -> pa.Table | None:
+    """In some of the cases in which a mechanism takes it: what the first place has in these columns cannot be."""
+    first = {name: [places[0][name]] for name in columns}
+    some = any(place[name] != value[0] for place in places for name, value in first.items())
+    taken = not isinstance(options["mechanism"], counts.LeafGaussian)
+    return pa.table(first) if some and taken and rng.spawn(1)[0].random() < 0.3 else None
+
+
+def _possible(places: list[Row], impossible: pa.Table, options: Mapping[str, Any]) -> list[Row]:
+    """The places of records: all if strays are dropped; a record elsewhere would be refused."""
+    (none,) = impossible.to_pylist()
+    strict = options["on_unknown"] == "error"
+    return [place for place in places if not strict or any(place[name] != value for name, value in none.items())]
 
 
 def _many_cells(rng: np.random.Generator) -> Pair:
@@ -221,8 +245,8 @@ def _tables(rng: np.random.Generator) -> Pair:
         options["budget_split"] = "even"
     if options["budget_split"] == "auto" and rng.random() < 0.3:
         options["precision"] = {wanted[0]: 10.0}
-    if impossible is not None and options["on_unknown"] == "error":  # such a record alone would be refused
-        places = [place for place in places if any(place[name] != value[0] for name, value in first.items())]
+    if impossible is not None:
+        places = _possible(places, impossible, options)
     pair = _with_prior(rng, _of_records(rng, release_tables, places, options), places)
     if many and not pair.kind:
         pair = dataclasses.replace(pair, kind="many areas")
@@ -363,7 +387,8 @@ def _of_records(
         return {"n": number, **_when(rng, options, elsewhere)}
 
     sides = _with_codes(rng, options)
-    strict = options["on_unknown"] == "error" and not getattr(options.get("hierarchy"), "impossible", ())
+    lacking = "impossible" in options or bool(getattr(options.get("hierarchy"), "impossible", ()))
+    strict = options["on_unknown"] == "error" and not lacking
     if strict and sides and all(name in columns for name in sides) and rng.random() < 0.3:
         options["on_unknown"], outside = {name: places[0][name] for name in sides}, elsewhere
     first, second = neighboring_people(rng, places, _change(options), outside, more)
