@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.accounting import LevelPlan, NoisePlan, epsilon_from_rho, plan_noise, pld
+from tallytree.accounting import LevelPlan, NoisePlan, epsilon_from_rho, gaussian_for, plan_noise, pld
 from tallytree.accounting.scales import next_float
 from tallytree.accounting.sensitivity import sensitivity
 from tallytree.mechanisms import Noise
@@ -236,6 +236,24 @@ weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 budgets = st.tuples(
     st.floats(0.02, 30).map(lambda x: Fraction(round(x, 3)) or 1), st.sampled_from([1e-12, 1e-10, 1e-8, 1e-5, 1e-2])
 )
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1, 4])
+def test_the_same_plan_has_the_same_noise_where_a_processor_computes_other_last_digits(monkeypatch, epsilon):
+    def rho():
+        shares = [(COUNTS[1], Fraction(1, 3)), (COUNTS[1], Fraction(2, 3))]
+        return pld.largest_rho(
+            lambda rho: pld.curves((bound, gaussian_for(bound, rho * share)) for bound, share in shares),
+            Fraction(epsilon), Fraction(1, 10**8), known=Fraction(1, 10**9),
+        )  # fmt: skip
+
+    here, computed = rho(), pld._Composition.deltas_at
+    assert here.numerator.bit_length() <= pld._BITS
+    for off in (-4e-7, 4e-7):  # float arithmetic takes at most 4e-15 off
+        monkeypatch.setattr(
+            pld._Composition, "deltas_at", lambda self, given, off=off: computed(self, given) * (1 + off)
+        )
+        assert rho() == here
 
 
 @pytest.mark.slow
