@@ -12,7 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tallytree as tt
+from tallytree.run.arguments import FlowsArguments
+from tallytree.run.order import make_release
+from tallytree.run.plan_counts import plan_flows
 from tallytree.spec import load_spec
+from tallytree.trees.bands import ForcedCut
 
 ZONES = pa.table({"state": ["A", "A", "B", "B"], "zone": ["a1", "a2", "b1", "b2"]})
 TREE = tt.Hierarchy.from_table(ZONES, ["state", "zone"])
@@ -190,3 +194,19 @@ def test_a_spec_names_the_table(tmp_path):
     load_spec(tmp_path / "spec.yaml").release(tmp_path / "out")
     made = tt.Release.load(tmp_path / "out")
     assert made.table(made.levels[-1]).num_rows == 12
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("mechanism", [tt.counts.LeastSquares(), tt.counts.TopDown()])
+def test_bands_change_no_number_where_nodes_are_impossible(mechanism, depth):
+    never = pa.table({"from_state": ["A"], "to_state": ["A"]})
+    sides = {**SIDES, "impossible": [WITHIN, never], "budget": tt.Budget(epsilon=1), "neighboring": "add_remove"}
+    given = trips().filter(pa.compute.invert(in_state_a(trips())))
+    planned = plan_flows(FlowsArguments(trips=given, **sides, seed=1, mechanism=mechanism, memory="1GB"))
+    whole = tt.release_flows(given, **sides, seed=1, mechanism=mechanism)
+    made = make_release(planned, forced=ForcedCut(depth, 3, 2))
+    assert all(made.table(level).equals(whole.table(level)) for level in whole.levels)
+
+
+def in_state_a(given):
+    return pa.compute.and_(pa.compute.equal(given["from_state"], "A"), pa.compute.equal(given["to_state"], "A"))

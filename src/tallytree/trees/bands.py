@@ -126,7 +126,7 @@ class Cut:
 
     def band_of(self, nodes: IntArray) -> IntArray:
         """Which band each of some nodes of the cut level is in: int64 (n,)."""
-        number = np.empty(len(self.nodes), dtype=np.int64)
+        number = np.empty(self.tree.size(self.depth), dtype=np.int64)  # impossible nodes are in no band
         for i, part in enumerate(self.parts):
             number[self.nodes[part]] = i
         return number[nodes]
