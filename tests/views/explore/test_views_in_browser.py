@@ -186,7 +186,7 @@ def test_the_keyboard_alone_reaches_search_and_a_place(visit, addresses):
     assert page.locator("#found").is_hidden()
     page.focus("#search")
     page.keyboard.type("nowhere")
-    page.wait_for_selector("#found:has-text('No place has this text in its label.')")
+    page.wait_for_selector("#found:has-text('No place has this text in its name or label.')")
     page.keyboard.press("Escape")
     assert page.locator("#found").is_hidden()
 

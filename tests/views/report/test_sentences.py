@@ -203,7 +203,17 @@ FIXED = (
     r"The shares of the levels were chosen .*|Sizes are clamped .*|tail_counts: .*|Groups with members are counted.*",
     r"90 %",
 )
+
+
+def why(made, kind, found, counted):
+    measured = [each for each in made.release.statement["levels"] if each["measured"]]
+    assert int(found["shared"]) == len(measured)
+    assert float(found["epsilon"]) == made.release.statement["budget"]["epsilon"]
+
+
 SENTENCES = {
+    r"How much follows from the budget of the release, ε = (?P<epsilon>[\d.]+)\. (?P<shared>\d+) (?:level|table)s "
+    r"share it: a larger budget, or fewer (?:level|table)s, would mean less noise\.": why,
     rf"(?P<number>{NUMBER}) {UNIT} ?(?P<error>.*)": total,
     rf"How many .* down to (?P<nodes>{NUMBER}) (?:pairs of )?areas at (?P<level>.+)\.": nodes,
     r"At (?P<level>.+) do not use (?P<share>\d+) % of the numbers(?:: those below about "
