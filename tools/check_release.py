@@ -590,8 +590,11 @@ def check_invariants(manifest: dict[str, Any], findings: Findings) -> None:
     public["the number of groups in every leaf (that a group exists, and where)"] = sizes and groups == "groups"
     public["the total number of groups with "] = sizes and groups == "total"
     public[f"no group has fewer than {least} members ("] = sizes and least > (0 if groups == "groups" else 1)
-    where = "" if manifest.get("tree", {}).get("order") else " in every area"
-    public[f"0{where}, since no record can have it: "] = bool(manifest.get("tree", {}).get("impossible"))
+    tree = manifest.get("tree", {})
+    areas = set(tree["attributes"][0]["columns"]) if "attributes" in tree else set()
+    own = [bool(tree.get("order") or areas & set(each["columns"])) for each in tree.get("impossible", [])]
+    public["0, since no record can have it: "] = True in own
+    public["0 in every area, since no record can have it: "] = False in own
     for begins, right in public.items():
         found = any(sentence.startswith(begins) for sentence in stated)
         unknown = (begins == TOTAL and "code" in by) or (begins[0] == "0" and "tree" not in manifest)

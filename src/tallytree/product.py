@@ -40,8 +40,8 @@ class Product:
             attribute, or `"all"`, the name of the root, all columns of that attribute are named
             `"<attribute>_<level>"`. Capitals do not count.
         impossible: combinations that no record can have, such as ages under 15 with an employment, or trips from a zone
-            to itself: a public table, or a list of tables, whose columns are levels of two or more attributes; without
-            an `order` not of the first one. Their cells are published as 0, and get no noise. A record in one is
+            to itself: a public table, or a list of tables, whose columns are levels of two or more attributes, the
+            areas too. Their cells are published as 0, and get no noise. A record in one is
             treated as one outside the hierarchies (`on_unknown`). A label stands for all nodes that have it; name the
             levels above it too where these are several. Name only what is impossible by definition, by a source that
             does not depend on the records. What no record happens to have is private.
@@ -99,7 +99,7 @@ class Product:
         self.levels = (ROOT, *names)  # of the root alone without an order
         if self.size(len(order)) >= MAX_PRODUCT_CELLS:
             raise ValueError(f"hierarchies: {self.size(len(order))} cells are more than 64 bits number; drop a level")
-        self.impossible = read_impossible(impossible, self.attributes, areas=self.ordered)
+        self.impossible = read_impossible(impossible, self.attributes)
         self._never: ImpossibleNodes | None = None
         if self.ordered and self.impossible:
             self._never = ImpossibleNodes.of(self.impossible, self.attributes, refined.tolist())

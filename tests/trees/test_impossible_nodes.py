@@ -143,7 +143,7 @@ def test_a_saved_tree_and_a_dense_table_have_the_zeros(tmp_path):
     assert loaded.table(loaded.levels[-1], dense=True).num_rows == 12
 
 
-def test_what_areas_do_not_have_is_a_fact_of_a_tree_and_not_of_tables():
+def test_what_areas_do_not_have_is_known_along_a_chain():
     homes = tt.Hierarchy.from_values("home", ["yes", "no"])
     empty = pa.table({"zone": ["a1"], "home": ["yes"]})
     tree = tt.Product({"area": TREE, "home": homes}, order=["area", "area", "home"], impossible=empty)
@@ -151,8 +151,6 @@ def test_what_areas_do_not_have_is_a_fact_of_a_tree_and_not_of_tables():
     with pytest.warns(UserWarning, match="only the tables on the chain are accurate"):
         made = tt.release_counts(records, tree, **EXACT)
     assert [row["count"] for row in made.table("home").to_pylist()] == [1, 1]
-    with pytest.raises(ValueError, match=r"impossible: it names the areas .* or give the product an order"):
-        tt.Product({"area": TREE, "home": homes}, impossible=empty)
 
 
 EVERY = [*itertools.product(ZONES["zone"].to_pylist(), repeat=2)]

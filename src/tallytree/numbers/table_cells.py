@@ -303,23 +303,45 @@ class TableSums:
         """The variance of each sum: float64 (areas, sums)."""
         layout = self.view.layout
         zero = layout.impossible_cells(self.depth)
-        known = True if zero is None else ~zero[layout.detail.cell_of(layout.marginal(self.depth))]
+        own = np.zeros((1, layout.detail.size(layout.marginal(self.depth))), dtype=np.bool_) if zero is None else zero
+        possible = ~own[:, layout.detail.cell_of(layout.marginal(self.depth))]
         precisions = fitted_precisions(self.view)
         exact = exact_level_of(self.view.statement, layout)
         leaves, offsets, often = self._members(self.finest, layout.areas_per_level[-1])
         fit = layout.detail, layout.families, precisions
 
         def of_rows(rows: FloatArray) -> FloatArray:
-            where, begin, times, cells = leaves, offsets, often, [*rows * known]
+            where, begin, times, cells = leaves, offsets, often, [*rows * possible]
             if len(offsets) == 2:  # one area: its sums are found together
                 where, begin = np.tile(leaves, len(rows)), np.arange(len(rows) + 1) * len(leaves)
-                times, cells = np.tile(often, len(rows)), [rows * known]
+                times, cells = np.tile(often, len(rows)), [rows * possible]
             variances = [
                 sum_variances(*fit, where, begin, each, weights=times, public_totals_level=exact) for each in cells
             ]
             return np.stack(variances, axis=1).reshape(-1, len(rows))
 
-        return self._of_areas(weights, self.finest, of_rows)
+        if len(possible) == 1:
+            return self._of_areas(weights, self.finest, of_rows)
+        for family in layout.families[layout.area_level(self.depth) :]:
+            possible = np.repeat(possible, np.diff(family), axis=0)
+        sums = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+        def at_most(rows: FloatArray) -> FloatArray:
+            """Areas with the same possible cells are added up exactly; standard deviations of these sums add up."""
+            deviations = np.zeros((len(offsets) - 1, len(rows)))
+            for number, row in enumerate(rows):
+                patterns, of = np.unique(possible[leaves] & (row != 0), axis=0, return_inverse=True)
+                for there in (of.ravel() == place for place in np.flatnonzero(patterns.any(axis=1))):
+                    some, begin = np.unique(sums[there], return_index=True)
+                    cells = row * patterns[of.ravel()[there][0]]
+                    begin = np.append(begin, there.sum())
+                    squares = sum_variances(
+                        *fit, leaves[there], begin, cells, weights=often[there], public_totals_level=exact
+                    )
+                    deviations[some, number] += np.sqrt(np.ravel(squares))
+            return deviations**2
+
+        return self._of_areas(weights, self.finest, at_most)
 
     def rounding(self, weights: Weights, estimates: Estimates) -> FloatArray:
         """What rounding adds to the variance of each sum, where weights are 0 or 1: float64 (sums, areas) or (1, 1).

@@ -64,7 +64,7 @@ def _from_measurements(view: ReleaseView, depth: int) -> FloatArray:
     )
     zero = layout.impossible_cells(depth)
     if zero is not None:
-        estimate[:, zero] = 0.0
+        estimate[np.broadcast_to(zero, estimate.shape)] = 0.0
     return estimate
 
 

@@ -70,6 +70,11 @@ def plan_tables(arguments: TablesArguments) -> PlannedTables:
             f"prior: {mechanism!r} takes none; leave it out, or take tallytree.tables.LeastSquares() with its defaults"
         )
     _check_memory(mechanism, layout, asked)
+    if layout.areas_differ and asked.public_totals is not None:
+        raise ValueError(
+            "public_totals: they cannot be met for certain where areas have impossible cells of their own; leave out "
+            "public_totals, or the levels of the areas in impossible"
+        )
     statistics = {name: statistic_of(layout, depth, asked) for depth, name in enumerate(layout.levels) if name in share}
     plan = noise_plan(
         asked,
@@ -123,6 +128,11 @@ def _check_memory(mechanism: TablesMechanism, layout: TableLayout, arguments: Ta
     for name in ("keep_detail", "prior", "revises"):
         if getattr(arguments, name, None):
             raise ValueError(f"memory: tables with {name} are worked on in memory; leave one of the two out")
+    if layout.areas_differ:
+        raise ValueError(
+            "memory: tables whose impossible cells differ between areas are worked on in memory; leave memory out, or "
+            "the levels of the areas in impossible"
+        )
     # Each processor works on a family at a time.
     families = [(int(np.diff(family).max()), len(family) - 1) for family in layout.families]
     largest, number = max(families, default=(1, 1))

@@ -33,6 +33,7 @@ from tallytree.run.people import (
 from tallytree.run.planned import PLANNED_SOFTWARE, Planned, Reconciled
 from tallytree.run.workspace import Workspace, not_taken
 from tallytree.solvers.tables.prior import PriorOfTables
+from tallytree.support.arrays import rows_at
 from tallytree.support.machine import described_bytes, memory_bytes
 from tallytree.tables import FittedTables, LeastSquares, PublicTotals, TableLayout, TablesMechanism
 from tallytree.trees.impossible import stated
@@ -295,8 +296,8 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         zero = self.layout.impossible_cells(self.layout.levels.index(measurement.level))
         if zero is None:
             return measurement
-        values = measurement.values.reshape(-1, len(zero)).copy()
-        values[:, zero] = 0
+        values = measurement.values.reshape(-1, zero.shape[1]).copy()
+        values[np.broadcast_to(rows_at(zero, measurement.nodes), values.shape)] = 0
         return dataclasses.replace(measurement, values=values.ravel())
 
     def exact_totals(self, total: int | None) -> PublicTotals | None:

@@ -140,7 +140,8 @@ def cell_numbers(layout: TableLayout, records: int) -> LeafCounts:
     drawn = [rng.integers(0, each.hierarchy.n_leaves, records) for each in layout.product.attributes]
     parts = [np.ascontiguousarray(column) for column in np.unique(np.column_stack(drawn), axis=0).T]
     if layout.impossible is not None:
-        there = ~layout.impossible[layout.detail_cells(parts) % layout.detail.cells]
+        areas, cells = np.divmod(layout.detail_cells(parts), layout.detail.cells)
+        there = ~layout.impossible[areas if layout.areas_differ else 0, cells]
         parts = [part[there] for part in parts]
     return LeafCounts(tuple(parts), _numbers(rng, len(parts[0])))
 

@@ -91,3 +91,8 @@ def families_of(begins: IntArray, part: slice) -> tuple[IntArray, slice]:
     """
     own = begins[part.start : part.stop + 1]
     return own - own[0], slice(int(own[0]), int(own[-1]))
+
+
+def rows_at(rows: BoolArray, part: slice | IntArray) -> BoolArray:
+    """Some of the rows; where there is one row for all, that one."""
+    return rows if len(rows) == 1 else rows[part]

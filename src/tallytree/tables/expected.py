@@ -62,7 +62,7 @@ def expected_rounding(
 
     Noise that is mostly 0 leaves nothing to round where integers meet the tables.
     """
-    zero = np.zeros(layout.detail.cells, dtype=np.bool_) if layout.impossible is None else layout.impossible
+    zero = np.zeros((1, layout.detail.cells), dtype=np.bool_) if layout.impossible is None else layout.impossible
     unmet = unmet_levels(layout.detail, precisions_of(layout, variances), zero)
     found = {}
     for depth, name in enumerate(layout.levels):

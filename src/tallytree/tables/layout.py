@@ -212,8 +212,9 @@ class TableLayout:
                 f"tables: their areas by all their attributes are {self.areas_per_level[-1] * cells:,} cells, more "
                 f"than {MAX_CELLS:,}; name coarser levels"
             )
-        if self.impossible is not None and self.impossible.all():
-            raise ValueError("impossible: it leaves no combination of the attributes; list fewer")
+        if self.impossible is not None and self.impossible.all(axis=1).any():
+            where = " in some area" if self.areas_differ else ""
+            raise ValueError(f"impossible: it leaves no combination of the attributes{where}; list fewer")
 
     def __repr__(self) -> str:
         """The tables with their numbers of cells."""
@@ -249,10 +250,11 @@ class TableLayout:
 
     @cached_property
     def impossible(self) -> BoolArray | None:
-        """The detail cells that are 0 in every area, bool (cells,): all their leaves are in `Product.impossible`.
+        """The detail cells that are 0, all of whose leaves are in `Product.impossible`: bool (finest areas, cells).
 
-        The tables that are given may cover a cell together. Where the attributes that they name have more than
-        MAX_COMBINATIONS leaves, only cells that one table covers alone are found. None where there are none.
+        There is one row for all areas where none of the tables that are given names a level of theirs. These tables may
+        cover a cell together. Where the hierarchies that they name have more than MAX_COMBINATIONS leaves, only cells
+        that one table covers alone are found. None where there are none.
         """
         given = self.product.impossible
         about = sorted({side for each in given for side in each.sides})
@@ -266,9 +268,15 @@ class TableLayout:
         for axis, side in enumerate(about if whole else ()):
             begins = np.flatnonzero(np.diff(self._cells_of_leaves(side), prepend=-1))
             found = np.logical_and.reduceat(found, begins, axis=axis)
-        detail = np.zeros(self.detail.sizes, dtype=np.bool_)
-        detail |= np.expand_dims(found, tuple(axis for axis in range(detail.ndim) if axis + 1 not in about))
-        return detail.ravel() if detail.any() else None
+        areas = self.areas_per_level[-1] if 0 in about else 1
+        detail = np.zeros((areas, *self.detail.sizes), dtype=np.bool_)
+        detail |= np.expand_dims(found, tuple(axis for axis in range(detail.ndim) if axis not in about))
+        return detail.reshape(areas, -1) if detail.any() else None
+
+    @property
+    def areas_differ(self) -> bool:
+        """Whether other cells are impossible in some areas than in others."""
+        return self.impossible is not None and len(self.impossible) > 1
 
     def _cells_of_leaves(self, side: int) -> IntArray:
         """The value of the detail, in one hierarchy, that each of its leaves belongs to: int64 (leaves,)."""
@@ -276,10 +284,16 @@ class TableLayout:
         return own.attribute.ancestors(len(own.attribute.columns), own.refined[-1])
 
     def impossible_cells(self, depth: int) -> BoolArray | None:
-        """The cells of a table that are 0 in every area: bool (cells of an area,); None where there are none."""
+        """The cells of a table that are 0, bool (areas, cells of an area); one row for all areas, as in `impossible`.
+
+        None where there are none.
+        """
         if self.impossible is None:
             return None
-        found = self.detail.holds_all(self.impossible, self.marginal(depth))
+        found = self.impossible
+        for family in reversed(self.families[self.area_level(depth) :] if self.areas_differ else ()):
+            found = np.logical_and.reduceat(found, family[:-1], axis=0)
+        found = self.detail.holds_all(found, self.marginal(depth))
         return found if found.any() else None
 
     def work(self, measured: Collection[str]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.support import stages
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, rows_at
 from tallytree.support.large_arrays import LargeArrays
 from tallytree.support.validate import choice
 from tallytree.tables.expected import MIN_VARIANCE, table_std_devs
@@ -97,17 +97,17 @@ class LeastSquares(TablesMechanism):
             if zero is not None:
                 std_devs[name] = _with_zeros(arrays, std_devs[name], zero)
                 for part in arrays.parts(np.full(*unbiased[name].shape)):
-                    unbiased[name][part, zero] = 0.0
+                    unbiased[name][part] = np.where(rows_at(zero, part), 0.0, unbiased[name][part])
         misses = {name: fitted.misses[at] for name, at in of.items()}
         typical = {name: fitted.typical_errors[at] for name, at in of.items()}
         return FittedTables(fitted.leaves, std_devs, unbiased, misses, rounding, typical)
 
 
 def _with_zeros(arrays: LargeArrays, rows: FloatArray, zero: BoolArray) -> FloatArray:
-    """Rows with 0 in some cells; rows of one number have it in all others."""
-    found = arrays.empty((len(rows), len(zero)))
+    """Rows with 0 in some cells, bool (areas or 1, cells); rows of one number have it in all others."""
+    found = arrays.empty((len(rows), zero.shape[1]))
     for part in arrays.parts(np.full(*found.shape)):
-        found[part] = np.where(zero, 0.0, rows[part])
+        found[part] = np.where(rows_at(zero, part), 0.0, rows[part])
     return found
 
 
@@ -123,9 +123,7 @@ def _measured(layout: Layout, depth: int, statistic: Statistic, measurer: Measur
         values = measurement.values.reshape(-1, width)
         if found.dtype == np.int32 and max(abs(int(values.min())), abs(int(values.max()))) >= 2**31:
             found = _widened(arrays, found)
-        found[part] = values
-        if zero is not None:
-            found[part, zero] = 0
+        found[part] = values if zero is None else np.where(rows_at(zero, part), 0, values)
     return NoisyTable(layout.marginal(depth), cast(IntArray, found), variance, laplace)
 
 

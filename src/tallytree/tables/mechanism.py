@@ -42,10 +42,10 @@ class Layout(Protocol):
 
     @property
     def impossible(self) -> BoolArray | None:
-        """The detail cells that are 0 in every area, bool (cells,); None where there are none."""
+        """The detail cells that are 0, bool (finest areas or 1, cells); None where there are none."""
 
     def impossible_cells(self, depth: int) -> BoolArray | None:
-        """The cells of a table that are 0 in every area, bool (cells of an area,); None where there are none."""
+        """The cells of a table that are 0, bool (areas or 1, cells of an area); None where there are none."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,8 +68,8 @@ _SHOWN = 20
 
 
 def stated(given: Sequence[Impossible], where: str = "") -> list[str]:
-    """What a statement says of impossible combinations, among its invariants; `where` follows the 0."""
-    return [STATED.format(where, _listed(each.table)) for each in given]
+    """What a statement says of impossible combinations, among its invariants; `where` follows a 0 of all areas."""
+    return [STATED.format(where if 0 not in each.sides else "", _listed(each.table)) for each in given]
 
 
 def _listed(table: pa.Table) -> str:
@@ -205,17 +205,16 @@ def described_table(description: Mapping[str, Any]) -> pa.Table:
     return pa.table({name: list(column) for name, column in zip(description["columns"], columns, strict=True)})
 
 
-def read_impossible(given: Any, sides: Sequence[Attribute], *, areas: bool = False) -> tuple[Impossible, ...]:
+def read_impossible(given: Any, sides: Sequence[Attribute]) -> tuple[Impossible, ...]:
     """The tables that were given: one, or a list of them.
 
     Args:
         given: see `tallytree.Product`.
         sides: the hierarchies of the product, the areas first.
-        areas: whether it may name levels of the first one.
 
     Raises:
-        ValueError: a column that is no level of an attribute, fewer than two attributes, a level of the areas where it
-            may not, no rows, a null, a row that names what the hierarchies do not have, or too many combinations.
+        ValueError: a column that is no level of an attribute, fewer than two attributes, no rows, a null, a row that
+            names what the hierarchies do not have, or too many combinations.
         TypeError: no table.
     """
     if given is None:
@@ -223,26 +222,21 @@ def read_impossible(given: Any, sides: Sequence[Attribute], *, areas: bool = Fal
     tables = given if isinstance(given, list | tuple) else [given]
     if tables is given:  # texts in a list may be a private column: messages show none, as of a list of files
         tables = [[each] if isinstance(each, str) else each for each in tables]
-    return tuple(_read(each, sides, areas=areas) for each in tables)
+    return tuple(_read(each, sides) for each in tables)
 
 
-def _read(given: Any, sides: Sequence[Attribute], *, areas: bool) -> Impossible:
+def _read(given: Any, sides: Sequence[Attribute]) -> Impossible:
     source = locate(given, ARGUMENT, public=True)
     names = list(column_names(source, ARGUMENT))
     known = {column: side for side, each in enumerate(sides) for column in each.columns}
     strangers = [name for name in names if name not in known]
-    levels = ", ".join(column for side in sides[0 if areas else 1 :] for column in side.columns)
+    levels = ", ".join(column for side in sides for column in side.columns)
     if strangers:
         raise ValueError(
             f"{ARGUMENT}: {len(strangers)} of its {len(names)} columns are no levels; its columns must be levels of "
             f"the attributes: {levels}"
         )
     about = sorted({known[name] for name in names})
-    if 0 in about and not areas:
-        raise ValueError(
-            f"{ARGUMENT}: it names the areas ({sides[0].name}); what is impossible in tables must be so in every area, "
-            f"so name levels of the attributes only: {levels}; or give the product an order, and release counts of it"
-        )
     if len(about) < 2:
         raise ValueError(
             f"{ARGUMENT}: it names levels of one attribute; name those of two or more ({levels}), or leave a value "

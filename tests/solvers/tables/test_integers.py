@@ -31,8 +31,8 @@ def rounding(detail, families, known, real, totals=()):
     return Rounding(detail, families, lattices, deviations, own, totals, LargeArrays(threads=1), lambda stage: None)
 
 
-def free(detail):
-    return np.zeros(detail.cells, dtype=bool)
+def free(detail, levels=1):
+    return [np.zeros((1, detail.cells), dtype=bool)] * levels
 
 
 def all_tables(rows, columns):
@@ -88,11 +88,11 @@ def test_a_table_that_is_rounded_by_hand():
 )
 def test_tables_without_a_cycle_have_an_order(known, met):
     detail = Detail.flat([3, 4, 2])
-    assert any(unmet_levels(detail, known, free(detail))) != met
+    assert any(unmet_levels(detail, known, free(detail)[0])) != met
     families = [np.array([0, 3]), np.array([0, 2, 3, 6])][: len(known) - 1]
     cells = RNG(1).gamma(0.7, 3.0, (6 if families[1:] else 3 if families else 1, detail.cells)) + 1e-6
     each = rounding(detail, families, [itertools.chain(*known[depth:]) for depth in range(len(known))], cells)
-    own = each.own_details(free(detail))
+    own = each.own_details(free(detail, len(each.lattices)))
     for depth, family in enumerate(families):
         above, below = each.lattices[depth : depth + 2]
         sums = np.add.reduceat(own[depth + 1], family[:-1])
@@ -137,7 +137,7 @@ def test_impossible_cells_stay_empty_where_a_table_shows_them_and_where_none_doe
         zero = np.zeros((3, 2, 2), dtype=bool)
         zero[(2, 1) if shown else (2, slice(None), 1)] = True  # in a × b; in a × c, which nothing measures
         zero = zero.ravel()
-        assert len(rounding_orders([Lattice.below(detail, [AB, C])], zero)[0]) == (3 if shown else 1)
+        assert len(rounding_orders([Lattice.below(detail, [AB, C])], [zero[None]])[0]) == (3 if shown else 1)
         truth = RNG(2).poisson(4.0, (1, detail.cells)) * ~zero
         measured = [[NoisyTable(t, detail.summed(truth, t), 1e-9) for t in (AB, C)]]
         leaves = fit(detail, [], measured, impossible=zero, arrays=LargeArrays(threads=1)).leaves
@@ -152,7 +152,7 @@ def test_thousands_of_areas_meet_noisy_tables_at_every_level():
     real = rng.gamma(0.5, 6.0, (5_000, detail.cells)) + 1e-9
     known = [[(1, 0), (0, 1)]] * 3
     each = rounding(detail, families, known, real)
-    own = each.own_details(free(detail))
+    own = each.own_details(free(detail, len(each.lattices)))
     for depth, x in enumerate(each.real):
         if depth:
             np.testing.assert_array_equal(np.add.reduceat(own[depth], families[depth - 1][:-1]), own[depth - 1])

@@ -51,7 +51,7 @@ def solved(lattice, z, parent=None, variances=None, totals=False, zero=None, sum
             np.ones((len(z), place.stop - place.start)) if variances is None else variances[:, place].copy(),
             np.zeros(z.shape[1]) if parent is None else parent,
             parent is not None,
-            np.zeros(z.shape[1], dtype=bool) if zero is None else zero,
+            np.zeros((1, z.shape[1]), dtype=bool) if zero is None else np.atleast_2d(zero),
             np.full((2, len(lattice.known)), 1e-3),
         )
     return found, missed

@@ -37,7 +37,13 @@ def raked(lattices, targets, zero=None, slack=None):
     deviations = [np.ones(len(lattice.known)) for lattice in lattices]
     slack = [np.zeros_like(each) for each in deviations] if slack is None else slack
     return rake_tree(
-        lattices, FAMILIES, targets, deviations, slack, none if zero is None else zero, LargeArrays(threads=1)
+        lattices,
+        FAMILIES,
+        targets,
+        deviations,
+        slack,
+        [(none if zero is None else zero)[None]] * len(lattices),
+        LargeArrays(threads=1),
     )
 
 
@@ -127,7 +133,13 @@ def test_an_inaccurate_table_without_a_common_solution_yields_to_the_accurate_on
     deviations = [np.where(inaccurate, 300.0, 1.0), *(np.ones(len(each.known)) for each in lattices[1:])]
     slack = [np.zeros_like(each) for each in deviations]
     found = rake_tree(
-        lattices, FAMILIES, targets, deviations, slack, np.zeros(DETAIL.cells, dtype=bool), LargeArrays(threads=1)
+        lattices,
+        FAMILIES,
+        targets,
+        deviations,
+        slack,
+        [np.zeros((1, DETAIL.cells), dtype=bool)] * len(lattices),
+        LargeArrays(threads=1),
     )
     assert max(miss.max() for miss in missed(lattices, targets, found, deviations)) < SLACK + MET
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallytree.solvers.tables.integers import NOWHERE
 from tallytree.solvers.tables.marginals import Detail, Lattice
 from tallytree.solvers.tables.rounding import choose_least, deal, keep_sums, round_family, round_root
 
@@ -40,7 +41,7 @@ def test_rounding_keeps_sums_and_totals(seed, children, scale):
     rng, detail = RNG(seed), Detail.flat([3, 2, 2])
     x, column = real_family(rng, detail, children, scale)
     values = np.empty(x.shape, dtype=np.int64)
-    round_family(*counted(detail), column, x, 3, values)
+    round_family(*counted(detail), column, x, NOWHERE, 3, values)
     assert (values >= 0).all()
     np.testing.assert_array_equal(values.sum(axis=0), column)
     assert np.abs(values - x).max() < 1 + 1e-12 * scale or children == 1
@@ -58,7 +59,7 @@ def test_rounding_leaves_all_marginals_near(sizes, most, rms):
     detail = Detail.flat(sizes)
     x, column = real_family(RNG(4), detail, 300, 5.0)
     values = np.empty(x.shape, dtype=np.int64)
-    round_family(*counted(detail), column, x, 3, values)
+    round_family(*counted(detail), column, x, NOWHERE, 3, values)
     for marginal in detail.components:
         off = deviations(detail, x, values, marginal)
         assert np.abs(off).max() <= most
@@ -97,7 +98,7 @@ def test_a_marginal_of_more_weight_stays_nearer():
     off = []
     for first in (1.0, 100.0):
         values = np.empty(x.shape, dtype=np.int64)
-        round_family(place, np.append(first, weight[1:]), column, x, 3, values)
+        round_family(place, np.append(first, weight[1:]), column, x, NOWHERE, 3, values)
         off.append(np.abs(deviations(detail, x, values, (0,) * 4)).mean())
     assert off[1] < 0.8 * off[0]
 

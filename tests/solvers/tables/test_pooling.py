@@ -62,7 +62,8 @@ def test_estimates_move_to_the_nearest_with_the_coarser_sums_and_the_expected_ke
     errors, base, share = np.full(parents.shape, 4.0), rng.integers(1, 5, children) * 1.0, rng.random(children)
     y, expected = np.empty(tables[:, place].shape), np.empty(tables[:, place].shape)
     expected_cells(
-        rows, coarser, k, FAMILIES, base, share, tables, parents, errors, np.zeros(decided.shape[1], bool), y, expected
+        rows, coarser, k, FAMILIES, base, share, tables, parents, errors, np.zeros((1, decided.shape[1]), bool), y,
+        expected,
     )  # fmt: skip
 
     sums = [(decided[:, lattice.places[lattice.known[other]]], a) for other, a in maps_to_coarser(lattice, k)]
@@ -88,7 +89,7 @@ def test_a_cell_that_the_parent_does_not_have_begins_with_a_part_of_its_error_an
     y, expected = np.empty((2, 3)), np.empty((2, 3))
     expected_cells(
         lattice.rows, coarser, 1, np.array([0, 2]), np.ones(2), np.zeros(2), tables, parents, np.full((1, 4), 100.0**2),
-        np.array([False, False, False, True]), y, expected,
+        np.array([[False, False, False, True]]), y, expected,
     )  # fmt: skip
     # 400 / 2 children, and 0.02 · 100 / 2: in the ratio 200 : 1, scaled to the child's total.
     assert expected == pytest.approx(np.array([[100 * 200 / 201, 100 / 201, 0], [300 * 200 / 201, 300 / 201, 0]]))

@@ -233,6 +233,8 @@ def _tables(rng: np.random.Generator) -> Pair:
         places = [{**one, **other} for one in places for other in paths_of(sides["work"])]
         first = {name: [value] for name, value in places[0].items() if name in ("b0", "c0")}
         impossible = pa.table(first) if sexes.n_leaves * sides["work"].n_leaves > 1 else None
+        if rng.spawn(1)[0].random() < 0.4 and sexes.n_leaves > 1:  # in some areas only
+            impossible = pa.table({name: [places[0][name]] for name in (areas.columns[0], "b0")})
     every = [(*area, *sex) for area in [(), *[(level,) for level in areas.columns]] for sex in ((), ("b0",))]
     wanted = [table for table in every if rng.random() < 0.5] or [every[-1]]
     options = _terms(rng) | {
@@ -247,10 +249,13 @@ def _tables(rng: np.random.Generator) -> Pair:
         options["precision"] = {wanted[0]: 10.0}
     if impossible is not None:
         places = _possible(places, impossible, options)
+    apart = impossible is not None and "b0" in impossible.column_names and "c0" not in impossible.column_names
+    if apart:
+        options.pop("memory", None)
     pair = _with_prior(rng, _of_records(rng, release_tables, places, options), places)
     if many and not pair.kind:
         pair = dataclasses.replace(pair, kind="many areas")
-    if rng.random() < 0.4 and "period_column" not in options:
+    if rng.random() < 0.4 and "period_column" not in options and not apart:
         totals = [_totals(private, areas.columns[0], pair.options) for private in (pair.first, pair.second)]
         if (
             totals[0].equals(totals[1]) and "period_column" not in options

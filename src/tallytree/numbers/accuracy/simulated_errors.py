@@ -261,7 +261,7 @@ def _public_tables(planned: PlannedTables, listed: Any) -> PublishedTables:
     layout = planned.layout
     detail = np.zeros((layout.areas_per_level[-1], layout.detail.cells), dtype=np.int64)
     np.add.at(detail.reshape(-1), layout.detail_cells(listed.parts), listed.counts)
-    if layout.impossible is not None and detail[:, layout.impossible].any():
+    if layout.impossible is not None and (layout.impossible & (detail > 0)).any():
         raise ValueError("like: it counts records in cells that the spec lists as impossible; leave these rows out")
     return PublishedTables.of_detail(layout, detail)
 

@@ -135,7 +135,7 @@ def reach_sums(
         slack: by how much a sum may be missed; it is never below 0.
         enough: a sum that is missed by no more is left as it is, unless it would be within its slack without λ.
         y: (rows, cells) changed.
-        variance: (rows, cells) > 0: how far a multiplier of 1 moves each.
+        variance: (rows, cells) how far a multiplier of 1 moves each; 0 where y is 0 and stays so.
         force: (rows, groups) λ; changed.
 
     Returns:
@@ -144,9 +144,10 @@ def reach_sums(
     worst = 0.0
     for c in range(len(y)):
         for h in range(len(begin) - 1):
-            clipped, found, weight, left = 0.0, 0.0, 0.0, 0
+            clipped, found, weight, left, most = 0.0, 0.0, 0.0, 0, 0.0
             for i in range(begin[h], begin[h + 1]):
                 value, spread = y[c, members[i]], variance[c, members[i]]
+                most = max(most, spread)
                 clipped += max(value - force[c, h] * spread, 0.0)
                 found += max(value, 0.0)
                 weight += spread if value >= 0.0 else 0.0
@@ -154,7 +155,7 @@ def reach_sums(
             low, high, size = max(sums[c, h] - slack, 0.0), max(sums[c, h] + slack, 0.0), begin[h + 1] - begin[h]
             gap = max(low - found, found - high)
             worst = max(worst, gap)
-            if size == 0 or (gap <= enough and (gap >= -enough or force[c, h] == 0.0)):
+            if most == 0.0 or (gap <= enough and (gap >= -enough or force[c, h] == 0.0)):
                 continue
             total = min(max(clipped, low), high)
             step = -force[c, h]  # what has its sum needs no force
@@ -232,7 +233,7 @@ def reach_columns(sums: FloatArray, y: FloatArray, variance: FloatArray, force: 
 
 @inlined
 def _members(group: IntArray, zero: BoolArray, groups: int, begin: IntArray, members: IntArray) -> None:
-    """Write the cells of each group but those that are 0, and where they begin: (cells,) and (groups + 1,)."""
+    """Write the cells of each group but those that are 0 in all rows, and where they begin: (cells,), (groups + 1,)."""
     begin[: groups + 1] = 0
     for g in range(len(group)):
         if not zero[g]:
@@ -268,7 +269,7 @@ def _rake(
     x = np.empty((len(near), n))
     for c in range(len(x)):
         for g in range(n):
-            x[c, g] = 0.0 if zero[here + g] else max(near[c, g], LEAST)
+            x[c, g] = 0.0 if zero[min(c, len(zero) - 1), here + g] else max(near[c, g], LEAST)
     for cycle in range(MAX_RAKING):
         miss = 0.0
         if has_parent:
@@ -332,7 +333,7 @@ def nonnegative_table(
         variances: (children, n) what a step away costs less; changed: 0 in cells that are 0.
         parent: (P,) the parent's tables; ignored for the root.
         has_parent: whether there is a parent.
-        zero: (P,) the cells that are 0 in every area.
+        zero: (children or 1, P) the cells that are 0; one row is of all children.
         deviation: (2, K) the standard deviation of a cell of each table: of the children, and of the parent.
 
     Returns:
@@ -348,7 +349,10 @@ def nonnegative_table(
     for pair in range(first_pair, first_pair + pairs):
         groups = lattice.begin[sums.table[pair] + 1] - lattice.begin[sums.table[pair]]
         most, forces = max(most, groups), forces + groups
-    y, own_zero = estimates, zero[here : here + n]
+    y, own_zero = estimates, np.ones(n, dtype=np.bool_)
+    for c in range(len(zero)):
+        for g in range(n):
+            own_zero[g] = own_zero[g] and zero[c, here + g]
     begin, members = np.empty((pairs, most + 1), dtype=np.int64), np.empty((pairs, n), dtype=np.int64)
     for pair in range(pairs):
         shift, coarser = sums.maps_begin[first_pair + pair], sums.table[first_pair + pair]
@@ -357,7 +361,7 @@ def nonnegative_table(
     force, force_above = np.zeros((m, forces)), np.zeros(n)
     for c in range(m):
         for g in range(n):
-            if own_zero[g]:
+            if zero[min(c, len(zero) - 1), here + g]:
                 y[c, g], variances[c, g] = 0.0, 0.0
     met, miss = False, 0.0
     for cycle in range(MAX_CYCLES):
@@ -415,13 +419,14 @@ def nonnegative_families(
         variances: (children, n).
         parents: (areas, P).
         has_parent: whether there are parents.
-        zero: (P,).
+        zero: (children or 1, P).
         deviation: (2, K).
     """
     missed = 0
     for i in range(len(parents)):
         own = slice(families[i], families[i + 1])
+        barred = zero[own] if len(zero) > 1 else zero
         missed += not nonnegative_table(
-            lattice, sums, k, tables[own], estimates[own], variances[own], parents[i], has_parent, zero, deviation
+            lattice, sums, k, tables[own], estimates[own], variances[own], parents[i], has_parent, barred, deviation
         )
     return missed

@@ -29,7 +29,7 @@ from tallytree.solvers.tables.pooling import (
 )
 from tallytree.solvers.tables.prior import PriorOfTables, expected_by_prior, prior_rows, with_prior
 from tallytree.solvers.tables.variance import Table
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of, rows_at
 from tallytree.support.large_arrays import LargeArrays
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def decided_tables(
     std_devs: Sequence[FloatArray],
     least: float,
     exact: Sequence[IntArray],
-    zero: BoolArray,
+    zero: Sequence[BoolArray],
     wanted: Sequence[Iterable[Marginal]],
     estimates: dict[Table, FloatArray],
     *,
@@ -87,7 +87,7 @@ def decided_tables(
         std_devs: per level, (K,) the standard deviation of a cell of each table.
         least: sums need not be met more exactly than to this standard deviation.
         exact: per level from the root, the exact totals; shorter where deeper levels have none.
-        zero: bool (detail cells,), those that are 0 in every area.
+        zero: per level, bool (areas or 1, detail cells), those that are 0; one row is of all areas.
         wanted: per level, the marginals whose least-squares estimates are added to `estimates`.
         estimates: gets them.
         prior: see `fit`.
@@ -118,7 +118,7 @@ def decided_tables(
             sums[depth],
             std_devs[depth],
             np.maximum(np.stack([std_devs[depth], std_devs[of_parents][embedded]]), least),
-            level.lattice.holds_all(zero),
+            level.lattice.holds_all(zero[depth]),
             exact[depth] if depth < len(exact) else None,
             bases[depth],
             arrays,
@@ -147,7 +147,7 @@ class _Areas:
         sums: what the children's tables have to add up to.
         std_devs: (K,) of a cell of each table.
         limits: (2, K) see `nonnegative_table`.
-        zero: (P,) the cells that are 0.
+        zero: (children or 1, P) the cells that are 0; one row is of all children.
         totals: the children's exact totals; None where they are not known.
         base: (children,) the number of finest areas of each.
         arrays: makes the tables.
@@ -256,9 +256,11 @@ class _Areas:
             spread = self.below.inverse(children)[:, k : k + 1]
             variances = np.broadcast_to(spread * size, (children.stop - children.start, len(size))).copy()
             found = self.tables[children]
-            self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part], self.sums)
-            self.own[children, place] = own * ~self.zero[place]
-            self.errors[children, place] = self.std_devs[k] ** 2 * ~self.zero[place]
+            barred = rows_at(self.zero, children)
+            self._nearest(k, family, found, found[:, place].copy(), variances, above.tables[part], self.sums, barred)
+            possible = ~barred[:, place]
+            self.own[children, place] = own * possible
+            self.errors[children, place] = self.std_devs[k] ** 2 * possible
 
         self._each(work, place.stop - place.start)
 
@@ -276,7 +278,7 @@ class _Areas:
             family, own = families_of(self.family, part)
             expected_cells(
                 lattice.rows, coarser, k, family, self.base[own], share[own], self.tables[own], above.tables[part],
-                above.errors[part], self.zero, y[own], expected[own],
+                above.errors[part], rows_at(self.zero, own), y[own], expected[own],
             )  # fmt: skip
 
         self._each(moved, width)
@@ -302,8 +304,9 @@ class _Areas:
             costs_of_moves(family, variances, held, firm, MOST_VARIANCE, costs)
             found, near = self.tables[own], mean.copy()
             estimate = found[:, place].copy()
-            self._nearest(k, family, found, near, costs, above.tables[part], sums)
-            self._hold(k, family, found, estimate, firm, mean.copy(), costs, above.tables[part], sums)
+            barred = rows_at(self.zero, own)
+            self._nearest(k, family, found, near, costs, above.tables[part], sums, barred)
+            self._hold(k, family, found, estimate, firm, mean.copy(), costs, above.tables[part], sums, barred)
             add_moves(found, place.start, mean, held, laws.part, variances)
             reached_errors(
                 lattice.rows, coarser, k, family, share[own], expected[own], deviations[own], variances,
@@ -311,7 +314,7 @@ class _Areas:
             )  # fmt: skip
 
             for each in (self.own, self.errors):
-                each[own, place] *= ~self.zero[place]
+                each[own, place] *= ~barred[:, place]
             for pair in range(int(sums.begin[k]), int(sums.begin[k + 1])):
                 if not np.isfinite(sums.slack[pair]):  # what was free is the sum of this table
                     freed, cells = lattice.known[sums.table[pair]], lattice.known[k]
@@ -364,6 +367,7 @@ class _Areas:
         costs: FloatArray,
         parents: FloatArray,
         sums: CoarseSums,
+        barred: BoolArray,
     ) -> None:
         """Decide families again in which a cell that is no noise was moved too far to meet its sums: it is held nearer.
 
@@ -375,7 +379,8 @@ class _Areas:
         if again.any():
             rows = np.flatnonzero(np.repeat(again, counts))
             some, families = tables[rows], np.concatenate([[0], np.cumsum(counts[again])])
-            self._nearest(k, families, some, mean[rows], costs[rows], np.ascontiguousarray(parents[again]), sums)
+            above = np.ascontiguousarray(parents[again])
+            self._nearest(k, families, some, mean[rows], costs[rows], above, sums, rows_at(barred, rows))
             tables[rows, place] = some[:, place]
 
     def _nearest(
@@ -387,9 +392,10 @@ class _Areas:
         variances: FloatArray,
         parents: FloatArray,
         sums: CoarseSums,
+        barred: BoolArray,
     ) -> None:
         unmet = nonnegative_families(
-            self.below.lattice.rows, sums, k, family, found, mean, variances, parents, not self.rooted, self.zero,
+            self.below.lattice.rows, sums, k, family, found, mean, variances, parents, not self.rooted, barred,
             self.limits,
         )  # fmt: skip
         self.unmet.append(unmet)

@@ -24,7 +24,7 @@ from tallytree.solvers.checks import MAX_EXACT, MAX_SUM, check_offsets
 from tallytree.solvers.integer_errors import excess, expected_errors
 from tallytree.solvers.tables.coarse import wanted_sums
 from tallytree.solvers.tables.decided import Decided, decided_tables
-from tallytree.solvers.tables.integers import Rounding
+from tallytree.solvers.tables.integers import Rounding, areas_differ
 from tallytree.solvers.tables.linear import NoisyTable, upward
 from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
 from tallytree.solvers.tables.prior import PriorOfTables
@@ -94,7 +94,8 @@ def fit(
             families[l][i + 1] − 1 of the next level, one at least. Level 0 has one area, the root.
         measured: for every level of areas, what was measured of each of its areas; may be nothing.
         totals: a level, and int64 (areas of it,): the exact total of each of its areas, which is kept.
-        impossible: bool (detail cells,), those that are 0 in every area; None where there are none.
+        impossible: bool (leaf areas, detail cells), those that are 0; one row is of all areas. None where there are
+            none. Where areas differ, exact totals may be of the root only.
         wanted: per level of areas, the marginals whose least-squares estimates are returned.
         pooled: whether cells learn from each other what is expected of them.
         prior: what the cells are expected to resemble; None without it. It has a part only if pooled.
@@ -111,7 +112,9 @@ def fit(
     """
     arrays = arrays or LargeArrays()
     exact = _check(detail, families, measured, totals, arrays)
-    zero = np.zeros(detail.cells, dtype=np.bool_) if impossible is None else impossible
+    zero = [np.zeros((1, detail.cells), dtype=np.bool_) if impossible is None else np.atleast_2d(impossible)]
+    for family in reversed(families):
+        zero.insert(0, zero[0] if len(zero[0]) == 1 else np.logical_and.reduceat(zero[0], family[:-1], axis=0))
     problem = _Problem(
         detail,
         families,
@@ -176,13 +179,13 @@ def _absolute(values: IntArray, part: slice) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What all steps need; see `fit`. `exact` has the totals of every level that has exact ones."""
+    """What all steps need; see `fit`. `exact` has the totals of every level that has exact ones, `zero` is by level."""
 
     detail: Detail
     families: Sequence[IntArray]
     measured: Sequence[Sequence[NoisyTable]]
     exact: list[IntArray]
-    zero: BoolArray
+    zero: Sequence[BoolArray]
     pooled: bool
     prior: PriorOfTables | None
     arrays: LargeArrays
@@ -190,7 +193,7 @@ class _Problem:
 
     def solved(self, wanted: Sequence[Sequence[Marginal]]) -> TableFit:
         self.progress("combining the noisy tables")
-        levels = upward(self.detail, self.families, self.measured, self.arrays)
+        levels = upward(self.detail, self.families, self.measured, self.arrays, areas_differ(self.zero))
         lattices = [level.lattice for level in levels]
         exactly = self._deviations(lattices)
         deviations = [np.maximum(each, LEAST_DEVIATION) for each in exactly]

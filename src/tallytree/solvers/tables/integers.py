@@ -29,23 +29,32 @@ from tallytree.solvers.tables.rounding import SWEEPS, deal_families, round_famil
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of
 from tallytree.support.large_arrays import LargeArrays
 
+NOWHERE = np.zeros((0, 0), dtype=np.bool_)
 LEAST_WEIGHT = 0.002
 """What a deviation of the least accurate table costs in rounding, beside one of the most accurate."""
 
 
-def rounding_orders(lattices: Sequence[Lattice], zero: BoolArray) -> list[tuple[Marginal, ...]]:
+def areas_differ(zero: Sequence[BoolArray]) -> bool:
+    """Whether the cells that are 0 differ between areas; see `fit`."""
+    return any(len(each) > 1 for each in zero)
+
+
+def rounding_orders(lattices: Sequence[Lattice], zero: Sequence[BoolArray]) -> list[tuple[Marginal, ...]]:
     """Per level, the tables that are rounded, in their order; of all levels the own detail where one has no order."""
-    found = [_order(*each, zero) for each in zip(lattices, [*lattices[1:], None], strict=True)]
+    if areas_differ(zero):  # a table that is crossed or dealt knows nothing of an area's own zeros
+        return [(own.finest,) for own in lattices]
+    found = [_order(*each, zero[0]) for each in zip(lattices, [*lattices[1:], None], strict=True)]
     return [each if all(found) else (own.finest,) for each, own in zip(found, lattices, strict=True)]
 
 
 def unmet_levels(detail: Detail, measured: Sequence[Iterable[Marginal]], zero: BoolArray) -> list[bool]:
-    """Whether rounding may miss the measured tables of each level, even without noise."""
+    """Whether rounding may miss the measured tables of each level, even without noise; `zero` is as in `fit`."""
     lattices: list[Lattice] = []
     for level in reversed(measured):
         lattices.insert(0, Lattice.below(detail, [*level, *(lattices[0].known if lattices else ())]))
-    lattices[0] = replace(lattices[0], finest=detail.finest)
-    orders = rounding_orders(lattices, zero)
+    for depth in range(len(lattices) if areas_differ([zero]) else 1):
+        lattices[depth] = replace(lattices[depth], finest=detail.finest)
+    orders = rounding_orders(lattices, [zero])
     return [own.finest in each and own.finest not in own.known for own, each in zip(lattices, orders, strict=True)]
 
 
@@ -55,7 +64,7 @@ def _order(own: Lattice, below: Lattice | None, zero: BoolArray) -> tuple[Margin
     Empty where there is no such order, or where cells are 0 that no table shows to be.
     """
     left = [t for t in own.known if sum(_join(t, each) == each for each in own.known) == 1]
-    apart = [own.whole.holds_all(zero, t)[own.detail.cell_of(t)] for t in left]
+    apart = [own.whole.holds_all(zero, t)[:, own.detail.cell_of(t)] for t in left]
     if not np.array_equal(np.any(apart, axis=0), own.whole.holds_all(zero, own.finest)):
         return ()
     total = (0,) * len(own.finest)
@@ -101,14 +110,14 @@ class Rounding:
     arrays: LargeArrays
     progress: Callable[[str], None]
 
-    def own_details(self, zero: BoolArray) -> list[IntArray]:
-        """Steps 1 and 2: the integers of every level's own detail, (areas, cells of it)."""
+    def own_details(self, zero: Sequence[BoolArray]) -> list[IntArray]:
+        """Steps 1 and 2: the integers of every level's own detail, (areas, cells of it); `zero` is by level."""
         orders = rounding_orders(self.lattices, zero)
         tables: list[dict[Marginal, IntArray]] = []
         for depth, order in enumerate(orders):
             tables.append({})
             for table in order:
-                self._round(depth, table, tables)
+                self._round(depth, table, tables, zero[depth] if areas_differ(zero) else NOWHERE)
             if depth:
                 self.progress(f"rounded level {depth}: {len(self.real[depth]):,} areas")
         found: list[IntArray] = []
@@ -157,7 +166,9 @@ class Rounding:
         self.arrays.each(work, np.diff(family) * children.shape[1])
         return values
 
-    def _round(self, depth: int, table: Marginal, tables: Sequence[dict[Marginal, IntArray]]) -> None:
+    def _round(
+        self, depth: int, table: Marginal, tables: Sequence[dict[Marginal, IntArray]], barred: BoolArray
+    ) -> None:
         """Round a table of all areas of a level, such that it agrees with those that are rounded already."""
         lattice, done = self.lattices[depth], dict(tables[depth])
         among = lattice if table == lattice.finest else Lattice.below(self.detail, [table])
@@ -188,7 +199,8 @@ class Rounding:
         def work(part: slice) -> None:
             begins, own = families_of(family, part)
             columns = self.detail.summed(above[other][part], table, within=other).astype(np.int64)
-            round_families(place, weight, begins, columns, group, sums(own), real(own), SWEEPS, found[own])
+            no = barred[own] if len(barred) > 1 else NOWHERE
+            round_families(place, weight, begins, columns, group, sums(own), real(own), no, SWEEPS, found[own])
 
         self.arrays.each(work, np.diff(family) * self.real[depth].shape[1])
 
@@ -221,7 +233,7 @@ class Rounding:
                 own_sums = np.empty((len(real), 0)) if sums is None else sums[part][:, row[cells[:, :, 0]]]
                 of_rows = own_sums.reshape(len(real), int(sums is not None)).astype(np.int64, order="C")
                 places, begin = np.arange(n), np.arange(len(columns) + 1) * m
-                round_families(places[None, :], np.ones(1), begin, columns, 0 * places, of_rows, real, 0, own)
+                round_families(places[None, :], np.ones(1), begin, columns, 0 * places, of_rows, real, NOWHERE, 0, own)
                 found[part, cells] = own.reshape(-1, *cells.shape)
 
         self.arrays.each(work, np.full(areas, len(order)))

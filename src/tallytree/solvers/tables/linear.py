@@ -104,6 +104,7 @@ def upward(
     families: Sequence[IntArray],
     measured: Sequence[Sequence[NoisyTable]],
     arrays: LargeArrays,
+    whole: bool = False,
 ) -> list[Level]:
     """The pass up the tree.
 
@@ -112,6 +113,7 @@ def upward(
         families: per level but the last, int64 (areas + 1,): where the children of each area begin.
         measured: per level.
         arrays: makes the estimates.
+        whole: whether every level's own detail is that of all attributes, as it is at the root.
 
     Returns:
         The levels, root first.
@@ -133,7 +135,8 @@ def upward(
         )
         arrays.each(of_children, np.diff(family) * len(cells))
         levels.insert(0, Level(lattice, measured[depth], precision, estimate))
-    levels[0] = replace(levels[0], lattice=replace(levels[0].lattice, finest=detail.finest))
+    for depth in range(len(levels) if whole else 1):
+        levels[depth] = replace(levels[depth], lattice=replace(levels[depth].lattice, finest=detail.finest))
     return levels
 
 

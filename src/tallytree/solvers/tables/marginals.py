@@ -117,8 +117,8 @@ class Detail:
         return np.bincount(self.cell_of(marginal), minlength=self.size(marginal)).astype(np.int64)
 
     def holds_all(self, mask: BoolArray, marginal: Marginal) -> BoolArray:
-        """Of each cell of the marginal, whether a mask of detail cells holds for all of its: bool (cells of it,)."""
-        return np.asarray(np.bincount(self.cell_of(marginal), ~mask, self.size(marginal)) == 0, dtype=np.bool_)
+        """Whether masks of the detail cells, (n, cells), hold for all that are in a cell: bool (n, cells of it)."""
+        return np.asarray(self.summed((~mask).astype(np.int32), marginal) == 0, dtype=np.bool_)
 
     def summed(self, detail: NumberArray, marginal: Marginal, within: Marginal | None = None) -> NumberArray:
         """Q_T x of each row, (areas, cells of the marginal): x has the detail cells, or those of a finer marginal."""
@@ -270,9 +270,9 @@ class Lattice:
         place = [begin[k] + self.detail.cell_of(marginal) for k, marginal in enumerate(self.known)]
         return Rows(begin, lower, maps_begin, np.concatenate(maps), size, np.stack(place))
 
-    def holds_all(self, mask: BoolArray) -> BoolArray:
-        """Of each cell of a row, whether a mask of the whole detail, (cells,), holds for all its detail cells: (P,)."""
-        return np.concatenate([self.whole.holds_all(mask, marginal) for marginal in self.known])
+    def holds_all(self, masks: BoolArray) -> BoolArray:
+        """Of each cell of a row, whether masks of the whole detail, (areas, cells), hold for all of it: (areas, P)."""
+        return np.concatenate([self.whole.holds_all(masks, marginal) for marginal in self.known], axis=1)
 
 
 @kernel

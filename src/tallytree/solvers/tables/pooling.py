@@ -116,9 +116,9 @@ def expected_cells(
         tables: (children, P) the tables: decided ones before the k-th, then estimates.
         parents: (areas, P) the parents' tables.
         errors: (areas, P) the variances of these.
-        zero: (P,) the cells that are 0 in every area.
+        zero: (children or 1, P) the cells that are 0; one row is of all children.
         y: (children, n), written.
-        expected: (children, n), written; 0 where a cell is 0 in every area.
+        expected: (children, n), written; 0 where a cell is 0.
     """
     here = lattice.begin[k]
     n = lattice.begin[k + 1] - here
@@ -135,12 +135,17 @@ def expected_cells(
                 gap[g] -= tables[c, here + g]
         for g in range(n):
             least = LEAST_PART * np.sqrt(errors[i, here + g])
-            start[g] = 0.0 if zero[here + g] else max(parents[i, here + g], least)
+            start[g] = max(parents[i, here + g], least)
+            if len(zero) > 1:  # children that may have none get no part of it
+                possible = 0.0
+                for c in range(families[i], families[i + 1]):
+                    possible += 0.0 if zero[c, here + g] else base[c]
+                start[g] *= all_base / possible if possible > 0.0 else 0.0
         for c in range(families[i], families[i + 1]):
-            part_of_all = base[c] / all_base
+            part_of_all, barred = base[c] / all_base, zero[min(c, len(zero) - 1)]
             for g in range(n):
                 y[c, g] = tables[c, here + g] + share[c] * gap[g]
-                expected[c, g] = start[g] * part_of_all
+                expected[c, g] = 0.0 if barred[here + g] else start[g] * part_of_all
             for pair in range(coarser.begin[k], coarser.begin[k + 1]):
                 there, shift = lattice.begin[coarser.table[pair]], coarser.maps_begin[pair]
                 sums[:] = 0.0

@@ -31,7 +31,7 @@ from itertools import pairwise
 import numpy as np
 
 from tallytree.solvers.tables.marginals import Lattice, Rows
-from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray, families_of, rows_at
 from tallytree.support.kernels import kernel
 from tallytree.support.large_arrays import LargeArrays
 
@@ -193,7 +193,7 @@ def rake_tree(
     targets: Sequence[FloatArray],
     deviations: Sequence[FloatArray],
     slack: Sequence[FloatArray],
-    zero: BoolArray,
+    zero: Sequence[BoolArray],
     arrays: LargeArrays,
 ) -> list[FloatArray]:
     """Per level, (areas, cells of its own detail): the real detail whose tables are near the targets.
@@ -204,7 +204,7 @@ def rake_tree(
         targets: per level, float64 (areas, P) non-negative tables.
         deviations: per level, (K,) the standard deviation of a cell of each table.
         slack: per level, (K,) by how much a cell of each table may miss its target at no cost.
-        zero: bool (detail cells,), those that are 0 everywhere.
+        zero: per level, bool (areas or 1, detail cells), those that are 0; one row is of all areas.
         arrays: makes the details.
     """
     shared = [above.detail.cell_of(below.finest) for above, below in pairwise(lattices)]
@@ -234,7 +234,7 @@ def _begun(
     lattices: Sequence[Lattice],
     families: Sequence[IntArray],
     targets: Sequence[FloatArray],
-    zero: BoolArray,
+    zero: Sequence[BoolArray],
     arrays: LargeArrays,
 ) -> list[FloatArray]:
     """The detail of every level from which raking starts."""
@@ -242,12 +242,12 @@ def _begun(
     for depth, lattice in enumerate(lattices):
         areas, cells = len(targets[depth]), lattice.detail.cells
         if lattice.finest in lattice.places:
-            begun = partial(_from_table, lattice, targets[depth], zero)
+            begun = partial(_from_table, lattice, targets[depth], zero[depth])
         elif depth == 0:
-            begun = partial(_possible, lattice, zero)
+            begun = partial(_possible, lattice, zero[depth])
         else:
             parents = np.repeat(np.arange(len(families[depth - 1]) - 1), np.diff(families[depth - 1]))
-            begun = partial(_like_above, lattices[depth - 1], lattice, detail[-1], parents, targets[depth])
+            begun = partial(_like_above, lattices[depth - 1], lattice, detail[-1], parents, targets[depth], zero[depth])
         detail.append(arrays.empty((areas, cells)))
         arrays.each(partial(_written, detail[-1], begun), np.full(areas, cells))
     return detail
@@ -261,22 +261,32 @@ def _from_table(lattice: Lattice, targets: FloatArray, zero: BoolArray, part: sl
     """The detail of some areas from their own table of it."""
     place = lattice.places[lattice.finest]
     pattern = np.minimum(PATTERN, PATTERN * targets[part, :1] / lattice.detail.cells)
-    return np.asarray((targets[part, place] + pattern) * ~lattice.holds_all(zero)[place], dtype=np.float64)
+    possible = ~lattice.whole.holds_all(rows_at(zero, part), lattice.finest)
+    return np.asarray((targets[part, place] + pattern) * possible, dtype=np.float64)
 
 
 def _possible(lattice: Lattice, zero: BoolArray, part: slice) -> FloatArray:
     """The detail of the root: 1 in each cell that may have records."""
-    return np.asarray(~lattice.whole.holds_all(zero, lattice.finest), dtype=np.float64)[None, :]
+    return np.asarray(~lattice.whole.holds_all(zero, lattice.finest), dtype=np.float64)
 
 
 def _like_above(
-    above: Lattice, lattice: Lattice, detail: FloatArray, parents: IntArray, targets: FloatArray, part: slice
+    above: Lattice,
+    lattice: Lattice,
+    detail: FloatArray,
+    parents: IntArray,
+    targets: FloatArray,
+    zero: BoolArray,
+    part: slice,
 ) -> FloatArray:
-    """The detail of some areas, which follows that of the areas above."""
+    """The detail of some areas, which follows that of the areas above, as far as records can be there."""
     rows, place = np.unique(parents[part], return_inverse=True)
     pattern = above.detail.summed(detail[rows[0] : rows[-1] + 1], lattice.finest)
-    totals = targets[part, 0] / np.maximum(pattern.sum(axis=1), 1e-300)[place]
-    return np.asarray(pattern[place] * totals[:, None])
+    if len(zero) == 1:  # as it is above
+        totals = targets[part, 0] / np.maximum(pattern.sum(axis=1), 1e-300)[place]
+        return np.asarray(pattern[place] * totals[:, None])
+    own = pattern[place] * ~lattice.whole.holds_all(zero[part], lattice.finest)
+    return np.asarray(own * (targets[part, 0] / np.maximum(own.sum(axis=1), 1e-300))[:, None])
 
 
 def _worst(misses: Sequence[FloatArray], tables: Sequence[tuple[int, ...]]) -> float:

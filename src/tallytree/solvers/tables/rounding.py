@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tallytree.support.arrays import FloatArray, IntArray
+from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.kernels import inlined, kernel
 
 SWEEPS = 3
@@ -65,8 +65,10 @@ def _cost(place: IntArray, weight: FloatArray, deviation: Any, j: int) -> float:
 
 
 @inlined
-def _floor_column(x: FloatArray, j: int, wanted: int, values: IntArray) -> int:
+def _floor_column(x: FloatArray, j: int, wanted: int, barred: BoolArray, values: IntArray) -> int:
     """Write column j rounded down, or nearly so, and return how many children lack a unit: 0 … children − 1.
+
+    Of children that are barred none lacks one.
 
     The real column sums to `wanted` up to the errors of floating point, so the two loops have next to nothing to do.
     """
@@ -81,16 +83,26 @@ def _floor_column(x: FloatArray, j: int, wanted: int, values: IntArray) -> int:
         taken = min(values[c, j], -left)
         values[c, j] -= taken
         left += taken
-    if left >= m:
+    open_ = m
+    for c in range(len(barred)):
+        open_ -= barred[c, j]
+    if left >= open_ > 0:
         for c in range(m):
-            values[c, j] += left // m
-        left %= m
+            if len(barred) == 0 or not barred[c, j]:
+                values[c, j] += left // open_
+        left %= open_
     return left
 
 
 @inlined
 def round_family(
-    place: IntArray, weight: FloatArray, column: IntArray, x: FloatArray, sweeps: int, values: IntArray
+    place: IntArray,
+    weight: FloatArray,
+    column: IntArray,
+    x: FloatArray,
+    barred: BoolArray,
+    sweeps: int,
+    values: IntArray,
 ) -> None:
     """Round the children of a family.
 
@@ -99,6 +111,7 @@ def round_family(
         weight: (marginals,) w_T, what a squared deviation of each costs.
         column: (cells,) the parent's values: the exact sums.
         x: (children, cells) ≥ 0, with these sums up to rounding errors.
+        barred: (children or 0, cells) where x is 0 and stays so; not in all children of a column that is not 0.
         sweeps: how often each column is chosen again.
         values: (children, cells) gets the integers ≥ 0.
     """
@@ -111,7 +124,7 @@ def round_family(
     lacking = np.zeros(n, dtype=np.int64)
     score, order = np.empty(m), np.arange(m)
     for j in range(n):
-        lacking[j] = _floor_column(x, j, column[j], values)
+        lacking[j] = _floor_column(x, j, column[j], barred, values)
     for sweep in range(sweeps + 1):
         for j in range(n):
             if sweep == 0:
@@ -123,7 +136,8 @@ def round_family(
                 if raised[c, j]:
                     _add(place, deviation[c], j, -1.0)
                     raised[c, j] = False
-                score[c] = _cost(place, weight, deviation[c], j)
+                never = len(barred) > 0 and barred[c, j]
+                score[c] = np.inf if never else _cost(place, weight, deviation[c], j)
                 order[c] = c
             choose_least(score, order, lacking[j])
             for i in range(lacking[j]):
@@ -355,6 +369,7 @@ def round_families(
     group: IntArray,
     sums: IntArray,
     x: FloatArray,
+    barred: BoolArray,
     sweeps: int,
     values: Any,
 ) -> None:
@@ -368,12 +383,13 @@ def round_families(
         group: (cells,) the group of each.
         sums: (children, groups) what each child adds up to; without columns where that is not known.
         x: (children, cells) the real values.
+        barred: (children or 0, cells) see `round_family`; with it `sums` has no columns.
         sweeps: how often each column is chosen again.
         values: (children, cells) gets the integers.
     """
     for i in range(len(columns)):
         own = slice(begins[i], begins[i + 1])
-        round_family(place, weight, columns[i], x[own], sweeps, values[own])
+        round_family(place, weight, columns[i], x[own], barred[own] if len(barred) else barred, sweeps, values[own])
         if sums.shape[1] > 0:
             keep_sums(place, weight, group, sums[own], x[own], values[own])
 
