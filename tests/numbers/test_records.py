@@ -164,7 +164,7 @@ def test_the_schema_says_that_no_row_is_about_a_person(areas):
 
 
 COARSE = {"tables": [("county",), ("state", "sex")], "seed": 1}
-VERY_NOISY = {"mechanism": tt.counts.LeafGaussian(), "budget": tt.Budget(epsilon=0.1, delta=1e-6), "seed": 1}
+VERY_NOISY = {"mechanism": tt.counts.LeafGaussian(), "budget": tt.Budget(epsilon=0.02, delta=1e-6), "seed": 1}
 PERSON = {"person": "id", "at_most": 3, "neighboring": "add_remove", "seed": 1}
 WITH_PERSON = releases.PEOPLE.append_column("id", [[*range(100)]])
 

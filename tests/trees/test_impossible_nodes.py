@@ -12,9 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tallytree as tt
-from tallytree.run.arguments import FlowsArguments
-from tallytree.run.order import make_release
-from tallytree.run.plan_counts import plan_flows
+from helpers.inside import FlowsArguments, make_release, plan_flows
 from tallytree.spec import load_spec
 from tallytree.trees.bands import ForcedCut
 

@@ -195,7 +195,9 @@ class JoinedTables:
         order = np.concatenate(codes[::-1])
         first = np.sort(np.unique(order, return_index=True)[1])
         every = {
-            name: pa.chunked_array([c for t in each[::-1] for c in t.column(name).cast(pa.large_string()).chunks])
+            name: pa.chunked_array(
+                [c for t in each[::-1] for c in t.column(name).cast(pa.large_string()).chunks], pa.large_string()
+            )
             for name in columns
         }
         paths = {name: column.take(pa.array(first)) for name, column in every.items()}

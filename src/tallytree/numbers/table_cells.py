@@ -37,7 +37,7 @@ from tallytree.release.view.areas import SummedAreas, areas_of_nodes, contrasted
 from tallytree.release.view.layouts import exact_level_of
 from tallytree.release.view.release_view import ReleaseView
 from tallytree.release.view.sides import sides_of
-from tallytree.solvers.tables.sums import AT_ONCE, sum_variances
+from tallytree.solvers.tables.sums import AT_ONCE, sum_variances, sum_variances_at_most
 from tallytree.solvers.tables.variance import nested_covariances, std_devs
 from tallytree.support.arrays import FloatArray, IntArray, chunks
 from tallytree.support.validate import safe_text
@@ -303,14 +303,19 @@ class TableSums:
         """The variance of each sum: float64 (areas, sums)."""
         layout = self.view.layout
         zero = layout.impossible_cells(self.depth)
-        own = np.zeros((1, layout.detail.size(layout.marginal(self.depth))), dtype=np.bool_) if zero is None else zero
-        possible = ~own[:, layout.detail.cell_of(layout.marginal(self.depth))]
+        cell_of = layout.detail.cell_of(layout.marginal(self.depth))
+        possible = np.ones((1, len(cell_of)), dtype=np.bool_) if zero is None else ~zero[:, cell_of]
         precisions = fitted_precisions(self.view)
         exact = exact_level_of(self.view.statement, layout)
         leaves, offsets, often = self._members(self.finest, layout.areas_per_level[-1])
         fit = layout.detail, layout.families, precisions
+        for family in layout.families[layout.area_level(self.depth) :] if len(possible) > 1 else ():
+            possible = np.repeat(possible, np.diff(family), axis=0)
 
         def of_rows(rows: FloatArray) -> FloatArray:
+            if len(possible) > 1:
+                bounds = [sum_variances_at_most(*fit, leaves, offsets, row, possible, often, exact) for row in rows]
+                return np.stack(bounds, axis=1)
             where, begin, times, cells = leaves, offsets, often, [*rows * possible]
             if len(offsets) == 2:  # one area: its sums are found together
                 where, begin = np.tile(leaves, len(rows)), np.arange(len(rows) + 1) * len(leaves)
@@ -320,28 +325,7 @@ class TableSums:
             ]
             return np.stack(variances, axis=1).reshape(-1, len(rows))
 
-        if len(possible) == 1:
-            return self._of_areas(weights, self.finest, of_rows)
-        for family in layout.families[layout.area_level(self.depth) :]:
-            possible = np.repeat(possible, np.diff(family), axis=0)
-        sums = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-
-        def at_most(rows: FloatArray) -> FloatArray:
-            """Areas with the same possible cells are added up exactly; standard deviations of these sums add up."""
-            deviations = np.zeros((len(offsets) - 1, len(rows)))
-            for number, row in enumerate(rows):
-                patterns, of = np.unique(possible[leaves] & (row != 0), axis=0, return_inverse=True)
-                for there in (of.ravel() == place for place in np.flatnonzero(patterns.any(axis=1))):
-                    some, begin = np.unique(sums[there], return_index=True)
-                    cells = row * patterns[of.ravel()[there][0]]
-                    begin = np.append(begin, there.sum())
-                    squares = sum_variances(
-                        *fit, leaves[there], begin, cells, weights=often[there], public_totals_level=exact
-                    )
-                    deviations[some, number] += np.sqrt(np.ravel(squares))
-            return deviations**2
-
-        return self._of_areas(weights, self.finest, at_most)
+        return self._of_areas(weights, self.finest, of_rows)
 
     def rounding(self, weights: Weights, estimates: Estimates) -> FloatArray:
         """What rounding adds to the variance of each sum, where weights are 0 or 1: float64 (sums, areas) or (1, 1).

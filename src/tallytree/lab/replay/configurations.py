@@ -33,6 +33,7 @@ from tallytree.lab.replay.neighbors import (
     neighboring_sizes,
     paths_of,
     public_groups,
+    public_totals,
     random_tree,
 )
 from tallytree.lab.replay.pair import NEW_LEDGER, NEW_SECRET, Pair
@@ -162,16 +163,15 @@ def _impossible(
 ) -> pa.Table | None:
     """In some of the cases in which a mechanism takes it: what the first place has in these columns cannot be."""
     first = {name: [places[0][name]] for name in columns}
-    some = any(place[name] != value[0] for place in places for name, value in first.items())
-    taken = not isinstance(options["mechanism"], counts.LeafGaussian)
-    return pa.table(first) if some and taken and rng.spawn(1)[0].random() < 0.3 else None
+    taken = any(place[name] != value[0] for place in places for name, value in first.items())
+    taken = taken and not isinstance(options["mechanism"], counts.LeafGaussian)
+    return pa.table(first) if taken and rng.spawn(1)[0].random() < 0.3 else None
 
 
 def _possible(places: list[Row], impossible: pa.Table, options: Mapping[str, Any]) -> list[Row]:
     """The places of records: all if strays are dropped; a record elsewhere would be refused."""
-    (none,) = impossible.to_pylist()
-    strict = options["on_unknown"] == "error"
-    return [place for place in places if not strict or any(place[name] != value for name, value in none.items())]
+    none, dropped = impossible.to_pylist()[0], options["on_unknown"] == "drop"
+    return [place for place in places if dropped or any(place[name] != value for name, value in none.items())]
 
 
 def _many_cells(rng: np.random.Generator) -> Pair:
@@ -227,14 +227,14 @@ def _tables(rng: np.random.Generator) -> Pair:
     many = rng.random() < 0.4
     areas, sexes = many_areas(rng, "a") if many else random_tree(rng, "a"), random_tree(rng, "b", 1)
     places = [{**one, **other} for one in paths_of(areas) for other in paths_of(sexes)]
-    sides, impossible = {"area": areas, "sex": sexes}, None
+    sides, impossible, apart = {"area": areas, "sex": sexes}, None, False
     if rng.random() < 0.3:
         sides["work"] = random_tree(rng, "c", 1)
         places = [{**one, **other} for one in places for other in paths_of(sides["work"])]
-        first = {name: [value] for name, value in places[0].items() if name in ("b0", "c0")}
-        impossible = pa.table(first) if sexes.n_leaves * sides["work"].n_leaves > 1 else None
-        if rng.spawn(1)[0].random() < 0.4 and sexes.n_leaves > 1:  # in some areas only
-            impossible = pa.table({name: [places[0][name]] for name in (areas.columns[0], "b0")})
+        apart = sexes.n_leaves > 1 and rng.spawn(1)[0].random() < 0.4  # in some areas only
+        if sexes.n_leaves * sides["work"].n_leaves > 1:
+            named = (areas.columns[0], "b0") if apart else ("b0", "c0")
+            impossible = pa.table({name: [places[0][name]] for name in named})
     every = [(*area, *sex) for area in [(), *[(level,) for level in areas.columns]] for sex in ((), ("b0",))]
     wanted = [table for table in every if rng.random() < 0.5] or [every[-1]]
     options = _terms(rng) | {
@@ -249,14 +249,14 @@ def _tables(rng: np.random.Generator) -> Pair:
         options["precision"] = {wanted[0]: 10.0}
     if impossible is not None:
         places = _possible(places, impossible, options)
-    apart = impossible is not None and "b0" in impossible.column_names and "c0" not in impossible.column_names
     if apart:
         options.pop("memory", None)
     pair = _with_prior(rng, _of_records(rng, release_tables, places, options), places)
     if many and not pair.kind:
         pair = dataclasses.replace(pair, kind="many areas")
     if rng.random() < 0.4 and "period_column" not in options and not apart:
-        totals = [_totals(private, areas.columns[0], pair.options) for private in (pair.first, pair.second)]
+        counted = pair.options.get("count")
+        totals = [public_totals(private, areas.columns[0], counted) for private in (pair.first, pair.second)]
         if (
             totals[0].equals(totals[1]) and "period_column" not in options
         ):  # a neighbor that is not excluded by what is public
@@ -301,13 +301,6 @@ def _households(rng: np.random.Generator) -> Pair:
     found = [[with_home(row) for row in rows] for rows in both]
     schema = _schema(columns, id=pa.int64(), home=pa.string(), day=pa.string())
     return Pair(release_households, as_table(found[0], schema), as_table(found[1], schema), options)
-
-
-def _totals(private: pa.Table, level: str, options: Mapping[str, Any]) -> pa.Table:
-    count = options.get("count")
-    numbers = private[count] if count else pa.array([1] * private.num_rows, pa.int64())
-    table = pa.table({level: private[level], "count": numbers}).group_by([level]).aggregate([("count", "sum")])
-    return table.rename_columns([level, "count"]).sort_by(level)
 
 
 def _contributions(rng: np.random.Generator) -> Pair:

@@ -169,6 +169,13 @@ def public_groups(places: Sequence[Row], rows: Sequence[Rows]) -> pa.Table:
     return pa.Table.from_pylist(numbers)
 
 
+def public_totals(private: pa.Table, level: str, count: str | None) -> pa.Table:
+    """The number of records of every area of a level, from a private table with a column of counts, or without one."""
+    numbers = private[count] if count else pa.array([1] * private.num_rows, pa.int64())
+    table = pa.table({level: private[level], "count": numbers}).group_by([level]).aggregate([("count", "sum")])
+    return table.rename_columns([level, "count"]).sort_by(level)
+
+
 def _chosen_places(rng: np.random.Generator, places: int, change: Change, *, extreme: bool) -> list[int]:
     """Where the records of a person are; the one who changes has, in two of three pairs, m in one place, or in m."""
     kind = rng.choice(["any", "one place", "many places"]) if extreme else "any"

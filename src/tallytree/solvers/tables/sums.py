@@ -98,6 +98,44 @@ def sum_variances(
     return found
 
 
+def sum_variances_at_most(
+    detail: Detail,
+    families: Sequence[IntArray],
+    precisions: Sequence[Mapping[Marginal, float]],
+    areas: IntArray,
+    offsets: IntArray,
+    cells: FloatArray,
+    possible: BoolArray,
+    weights: FloatArray,
+    public_totals_level: int | None,
+) -> FloatArray:
+    """A bound of `sum_variances` where some leaf areas have cells that are known to be 0.
+
+    Of the areas of a sum, those with the same possible cells are added up exactly; the standard deviations of these
+    parts are added.
+
+    Args:
+        detail: as in `sum_variances`, as are the others.
+        families: the areas.
+        precisions: what was measured.
+        areas: of all sums.
+        offsets: of the sums.
+        cells: (detail cells,) the weight of each, for all sums.
+        possible: bool (leaf areas, detail cells).
+        weights: of `areas`.
+        public_totals_level: of exact totals.
+    """
+    sums, own = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), possible[areas] & (cells != 0)
+    pattern = np.unique(own, axis=0, return_inverse=True)[1].ravel()
+    order = np.lexsort((areas, pattern, sums))
+    begins = np.flatnonzero((np.diff(sums[order], prepend=-1) != 0) | (np.diff(pattern[order], prepend=-1) != 0))
+    found = sum_variances(
+        detail, families, precisions, areas[order], np.append(begins, len(order)), cells * own[order[begins]],
+        weights=weights[order], public_totals_level=public_totals_level,
+    )  # fmt: skip
+    return np.asarray(np.bincount(sums[order[begins]], np.sqrt(found), len(offsets) - 1) ** 2, dtype=np.float64)
+
+
 def _check(
     detail: Detail, tree: Families, precisions: Sequence[object], areas: IntArray, offsets: IntArray, cells: FloatArray
 ) -> None:
