@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, get_args
 
 from tallytree.accounting import epsilon_from_rho
-from tallytree.accounting.losses import LossSums
+from tallytree.accounting.losses import LossSums, float_up
 from tallytree.accounting.periods import ALL_TIME, Window
 from tallytree.accounting.risk import by_epsilon_delta, by_rho, rounded_up
 from tallytree.accounting.run_shares import DELTA
@@ -122,9 +122,9 @@ def _section(dataset: DataSet) -> str:
 def _attack_words(dataset: DataSet) -> list[str]:
     """What an attacker can find out from all releases together, in a sentence; none before the first release."""
     sums = dataset.sums
-    bounds = [by_rho(float(sums.rho), FALSE_SUSPICIONS)] if sums.countable("zcdp") else []
+    bounds = [by_rho(float_up(sums.rho), FALSE_SUSPICIONS)] if sums.countable("zcdp") else []
     if sums.countable("approximate"):
-        bounds.append(by_epsilon_delta(float(sums.epsilon), float(sums.delta), FALSE_SUSPICIONS))
+        bounds.append(by_epsilon_delta(float_up(sums.epsilon), float_up(sums.delta), FALSE_SUSPICIONS))
     if not sums.number or not bounds:
         return []
     hidden = "is in the data" if dataset.neighboring == "add_remove" else "has one content or another"
