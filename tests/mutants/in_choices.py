@@ -181,6 +181,30 @@ MUTANTS = [
         "return ()",
     ),
     fault(
+        "numbers in cells that one area cannot have",
+        "tests/solvers/tables/test_marginal_rounding.py::test_no_unit_goes_where_a_child_cannot_have_one",
+        "score[c] = np.inf if never else _cost(place, weight, deviation[c], j)",
+        "score[c] = _cost(place, weight, deviation[c], j)",
+    ),
+    fault(
+        "districts that do not have their towns' numbers",
+        "tests/tables/test_impossible_areas.py::test_districts_follow_from_towns_also_where_no_table_has_both",
+        "for depth in range(len(levels) if whole else 1):",
+        "for depth in range(1):",
+    ),
+    fault(
+        "bands of possible nodes that are taken for all nodes",
+        "tests/trees/test_impossible_nodes.py::test_bands_change_no_number_where_nodes_are_impossible",
+        "number = np.empty(self.tree.size(self.depth), dtype=np.int64)",
+        "number = np.empty(len(self.nodes), dtype=np.int64)",
+    ),
+    fault(
+        "a budget whose last digits follow from the processor",
+        "tests/accounting/test_pld.py::test_the_same_plan_has_the_same_noise_where_a_processor_computes_other_last_digits",
+        "return rounded if rounded >= known and",
+        "return rounded if False and",
+    ),
+    fault(
         "one noise for trees whose branches end elsewhere",
         "tests/test_short_branches.py::test_where_branches_end_is_part_of_the_plan",
         "if hierarchy.reach is not None:  # it decides which records belong to a leaf",

@@ -52,6 +52,22 @@ def test_rounding_keeps_sums_and_totals(seed, children, scale):
     np.testing.assert_array_equal(values.sum(axis=1), totals)
 
 
+@settings(max_examples=100)
+@given(st.integers(0, 10_000))
+def test_no_unit_goes_where_a_child_cannot_have_one(seed):
+    rng = RNG(seed)
+    detail = Detail.flat([3, 2])
+    barred = rng.random((4, detail.cells)) < 0.4
+    barred[rng.integers(0, 4, detail.cells), np.arange(detail.cells)] = False
+    x = rng.exponential(rng.choice([0.3, 5.0]), barred.shape) * ~barred
+    column = np.rint(x.sum(axis=0) + rng.uniform(-1, 1, detail.cells)).clip(0).astype(np.int64)  # as rounded above
+    values = np.empty(x.shape, dtype=np.int64)
+    round_family(*counted(detail), column, x, barred, 3, values)
+    assert (values[barred] == 0).all()
+    assert (values >= 0).all()
+    assert (values.sum(axis=0) == column).all()
+
+
 @pytest.mark.parametrize(
     ("sizes", "most", "rms"), [([18, 3], 1.4, 0.38), ([4, 3, 3, 2], 2.3, 0.55)], ids=["two attributes", "four"]
 )
