@@ -43,6 +43,25 @@ def test_merged_and_split_areas_have_the_error_of_their_sum(pair):
     assert np.abs((made["ci_upper"] + made["ci_lower"]).to_numpy() / 2 - middle).max() < 1.5
 
 
+def test_rounded_weights_count_as_what_they_are_parts_of(pair):
+    rounded, exact = (
+        tt.change(*pair, "county", crosswalk=pa.table(MOVES | {"weight": [1.0, *parts]})).to_pandas()
+        for parts in ([0.66667, 0.33334], [2 / 3, 1 / 3])
+    )
+    assert rounded["std_dev"].to_numpy() == pytest.approx(exact["std_dev"].to_numpy(), rel=1e-4)
+    assert rounded["areas"].tolist() == exact["areas"].tolist()
+    nearly_all = {"old": ["w", "z"], "new": ["v", "q"], "weight": [0.99999, 1.0]}
+    made = tt.change(*pair, "county", crosswalk=pa.table(nearly_all)).to_pandas()
+    assert made["areas"].tolist() == ["merged", "same", "same", "renamed", "only later"]
+
+
+def test_a_crosswalk_of_a_finer_level_is_refused(pair):
+    """What became of a county says nothing of its state, whose label it has too."""
+    paths = pa.table({"old_state": ["B"], "old_county": ["z"], "new_state": ["A"], "new_county": ["v"]})
+    with pytest.raises(ValueError, match=r"^crosswalk: its column 'old_county' is of a finer level than 'state',"):
+        tt.change(*pair, "state", crosswalk=paths)
+
+
 def test_without_a_crosswalk_the_areas_of_both_are_compared_and_the_others_are_named(pair):
     made = tt.change(*pair, "county").to_pandas()
     assert dict(zip(made["county"], made["areas"], strict=True)) == {

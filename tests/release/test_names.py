@@ -280,3 +280,8 @@ def test_names_of_a_list_of_areas_and_of_a_branch_that_ends(tmp_path):
 def test_names_of_a_list_of_areas_are_one_column(labels):
     with pytest.raises(TypeError, match="labels: a list of areas and their parents has one column of names"):
         tt.Hierarchy.from_parents(LISTED, **LIST_COLUMNS, labels=labels)
+
+
+def test_a_level_is_no_language():
+    with pytest.raises(ValueError, match=r"^labels: a key is a level of the list, which has one column"):
+        tt.Hierarchy.from_parents(LISTED, **LIST_COLUMNS, labels={"county": "name"})

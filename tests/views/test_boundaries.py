@@ -149,6 +149,19 @@ def test_simplified_shapes_share_their_borders(tmp_path):
     assert shapely.get_num_coordinates(found.frame.geometry.to_numpy()).sum() > 1000
 
 
+def test_a_shape_with_a_spike_can_be_simplified(tmp_path):
+    """Of which the other way of mending makes a polygon and a line."""
+    import shapely
+
+    ring = [[0, 0], [1, 0], [1, 0.5], [2, 0.5], [1, 0.5], [1, 1], [0, 1], [0, 0]]
+    spiked = {"type": "Polygon", "coordinates": [ring]}
+    assert shapely.make_valid(shapely.Polygon(ring)).geom_type == "GeometryCollection"
+    tree = tt.Hierarchy.from_values("zone", ["a", "b"])
+    features = [({"zone": "a"}, spiked), ({"zone": "b"}, square(3, 0))]
+    found = read_boundaries(written(tmp_path, features), tree, "zone")
+    assert found.simplified(20).frame.geometry.geom_type.tolist() == ["Polygon", "Polygon"]
+
+
 def test_features_have_node_and_label(areas, shapes, tmp_path):
     features = read_boundaries(written(tmp_path, shapes), areas, "county").features()
     assert [each["properties"] for each in features] == [

@@ -8,7 +8,7 @@ how much, and the sum is an estimate: nothing published tells how records lie wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,8 @@ SAME, RENAMED, MERGED, BY_WEIGHT, ONLY_EARLIER, ONLY_LATER = HOW = (
     "only later",
 )
 """How an area is compared, in the column `areas`."""
-CLOSE = 1e-6
-"""What weights that add up to 1 may miss it by."""
+CLOSE = 1e-4
+"""What the weights of an area may miss 1 by, since published ones are rounded; they are scaled to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +88,12 @@ class Crosswalk:
         if not named:
             raise ValueError(f"{ARGUMENT}: the table that is compared has no areas; name one that has, or leave it out")
         present = column_names(locate(table, ARGUMENT, (), public=True), ARGUMENT)
+        for finer in (f"{prefix}_{column}" for prefix in (OLD, NEW) for column in side.columns[named:]):
+            if finer in present:
+                raise ValueError(
+                    f"{ARGUMENT}: its column {finer!r} is of a finer level than {columns[-1]!r}, which is compared; "
+                    f"give a table of what became of {columns[-1]!r}, or compare the finer level"
+                )
         old, new = ({**_named(prefix, columns, present)} for prefix in (OLD, NEW))
         used = [*old.values(), *new.values()]
         weighted = [WEIGHT] if WEIGHT in present else []
@@ -98,8 +104,7 @@ class Crosswalk:
         weights = weights_in(rows, WEIGHT, ARGUMENT) if weighted else np.ones(rows.num_rows)
         made = cls(named, labels, old, new, weights)
         made._refuse_repeated()
-        made._refuse_weights(weighted=bool(weighted))
-        return made
+        return replace(made, weights=weights / made._sums_of_weights(weighted=bool(weighted)))
 
     def _refuse_repeated(self) -> None:
         (codes,) = row_codes([self.rows], self.rows.column_names)
@@ -108,7 +113,8 @@ class Crosswalk:
         if again.any():
             raise ValueError(f"{ARGUMENT}: {self._shown(int(np.argmax(again)))} is listed twice; list it once")
 
-    def _refuse_weights(self, *, weighted: bool) -> None:
+    def _sums_of_weights(self, *, weighted: bool) -> FloatArray:
+        """What the weights of each row's old area add up to, about 1: float64 (rows,)."""
         (codes,) = row_codes([self.rows], [*self.old.values()])
         together = np.bincount(codes, self.weights)[codes]
         wrong = np.abs(together - 1) > CLOSE
@@ -121,9 +127,10 @@ class Crosswalk:
                     "of it that is in each, such as that of its dwellings"
                 )
             raise ValueError(
-                f"{ARGUMENT}: the weights of {shown} add up to {together[row]:g}; list all areas that it became, with "
-                "weights that add up to 1"
+                f"{ARGUMENT}: the weights of {shown} add up to {together[row]:.9g}; list all areas that it became, "
+                f"with weights that add up to 1 (±{CLOSE:g})"
             )
+        return np.asarray(together, dtype=np.float64)
 
     def _shown(self, row: int, names: Any = None) -> str:
         columns = self.rows.column_names if names is None else names

@@ -286,7 +286,11 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
             made = dataclasses.replace(made, leaves=np.rint(made.leaves).astype(np.int64))
         unmet = {name: round(miss, 2) for name, miss in made.misses.items() if miss > UNMET}
         if unmet:
-            logger.warning("tables that contradict others, within their noise or as integers: %s", ", ".join(unmet))
+            logger.warning(
+                "tables that moved by more than half a standard deviation to agree with the others as integers, while "
+                "their intervals hold: %s",
+                ", ".join(unmet),
+            )
         negative = int((made.leaves < 0).sum()) if is_foreign(self.mechanism) else 0
         about = {"constraint_violations": 0, "negative_numbers": negative, "unmet": unmet, **told}
         return made, about | {"rounding": made.rounding}

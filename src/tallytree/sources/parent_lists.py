@@ -37,6 +37,11 @@ def leaves_of_parents(
     codes, kinds = text_column(rows, child, _ARGUMENT), text_column(rows, level, _ARGUMENT).dictionary_encode()
     above = text_or_null(rows, parent, _ARGUMENT)
     levels, level_of = kinds.dictionary.to_pylist(), kinds.indices.to_numpy().astype(np.int64)
+    if set(names) & set(levels):
+        raise ValueError(
+            "labels: a key is a level of the list, which has one column of names for all levels; name that column, "
+            'labels="name", or such columns by language, labels={"en": "name_en"}'
+        )
     distinct = codes.dictionary_encode()
     if len(distinct.dictionary) < len(codes):
         first = np.unique(distinct.indices.to_numpy(), return_index=True)[1]

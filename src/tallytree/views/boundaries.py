@@ -319,7 +319,8 @@ def _areas_alone(frame: Any, place: Path) -> Any:
                 f"boundaries: {place.name!r} has coordinates that are no longitude and latitude; is its coordinate "
                 "reference system right?"
             )
-    return frame.set_geometry(frame.geometry.make_valid())
+    # "structure" makes polygons of polygons, and no lines beside them, which cannot be simplified.
+    return frame.set_geometry(frame.geometry.make_valid(method="structure", keep_collapsed=False))
 
 
 def _has_shape(frame: Any) -> BoolArray:

@@ -48,8 +48,11 @@ class ComparedReleases:
         paths = table.column_names[: table.column_names.index(RELEASE)]
         rows = table.to_pylist()
         labels = short_labels(table, paths) if paths else ["all"] * len(rows)
+        names = short_labels(view.shown(table.select(paths)), paths) if paths else labels
+        called = {code: name(each) for code, each in zip(labels, names, strict=True)}
         releases = list(dict.fromkeys(table.column(RELEASE).to_pylist()))
-        every = list(dict.fromkeys(labels))
+        other = {label for label, row in zip(labels, rows, strict=True) if row[AREAS] != SAME}
+        every = sorted(dict.fromkeys(labels), key=lambda label: label not in other)  # areas that changed come first
         areas = every[:MOST_AREAS]
         shown = [(label, row) for label, row in zip(labels, rows, strict=True) if label in areas]
         points = [
@@ -65,7 +68,7 @@ class ComparedReleases:
             title,
             ("area", "release", unit, "from", "to", "change", "verdict", "how compared"),
             [
-                (name(label), name(row[RELEASE]), *map(_number, (row["count"], row["ci_lower"], row["ci_upper"])),
+                (called[label], name(row[RELEASE]), *map(_number, (row["count"], row["ci_lower"], row["ci_upper"])),
                  _number(row["change"]), row["verdict"] or "-", row[AREAS])
                 for label, row in shown
             ],
@@ -75,13 +78,14 @@ class ComparedReleases:
             title,
             words,
             lambda width: charts.lines(
-                points, releases=[name(each) for each in releases], areas=[name(each) for each in areas], unit=unit,
+                points, releases=[name(each) for each in releases], areas=[called[each] for each in areas], unit=unit,
                 width=width, description=words,
             ),
             grid,
         )  # fmt: skip
         changed = sorted({row[AREAS] for row in rows} - {SAME})
-        told = f" Some areas changed ({', '.join(changed)})." if changed else ""
+        told = f" Some areas changed ({', '.join(changed)}), and come first." if changed else ""
+        told += f" {len(areas):,} of {len(every):,} areas are shown." if len(every) > len(areas) else ""
         paragraph = (
             f"All numbers are of the areas of the last release.{told} “No change can be told” says that the noise of "
             "both releases may be all of the change, and not that nothing changed."
