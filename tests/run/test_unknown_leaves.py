@@ -162,3 +162,10 @@ def test_spark_counts_them_there_too(spark):
     frame, rule = spark.createDataFrame(records.to_pandas()), {"on_unknown": {"county": "parent"}}
     made = tt.release_counts(frame, areas(), **EXACT, **rule, engine=tt.engines.Spark(session=spark))
     assert made.table("town").equals(tt.release_counts(records, areas(), **EXACT, **rule).table("town"))
+
+
+def test_a_null_below_an_unknown_area_is_not_the_fault():
+    stray = pa.table({"state": ["A", "X"], "county": ["a", None], "town": ["1", None]})
+    with pytest.raises(ValueError, match="outside the hierarchy") as refused:
+        tt.release_counts(stray, areas(), **EXACT, on_unknown={"county": "parent"})
+    assert "null" not in str(refused.value)

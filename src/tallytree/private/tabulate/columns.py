@@ -216,6 +216,7 @@ class JoinedLeaves:
         join: the joins with tables of the session.
         leaf: the expression for the number of the leaf; NULL outside the hierarchy.
         may_be_null: for each column in `present`, whether it is null in some records that have a leaf.
+        unknown_from: from which of these columns on a null is an unknown label, and no fault of its own.
     """
 
     key: LeafKey
@@ -224,6 +225,7 @@ class JoinedLeaves:
     join: str
     leaf: str
     may_be_null: Sequence[bool]
+    unknown_from: int
 
 
 def joined_leaves(db: Session, records: Records, keys: Sequence[LeafKey]) -> Iterator[JoinedLeaves]:
@@ -262,7 +264,7 @@ def joined_leaves(db: Session, records: Records, keys: Sequence[LeafKey]) -> Ite
             found.append(f"CASE WHEN {name}.label IS NULL THEN {leaf} END")
         leaf = found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
         nulls = [null or place >= unknown for place, null in enumerate(nullable)]
-        yield JoinedLeaves(key, present, path, " ".join(joins), leaf, nulls)
+        yield JoinedLeaves(key, present, path, " ".join(joins), leaf, nulls, unknown)
         first = path.stop
 
 

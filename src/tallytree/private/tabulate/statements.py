@@ -290,9 +290,10 @@ class Tabulation:
             joins.append(found.join)
             other = found.key.other_leaf
             leaves.append(found.leaf if other is None else f"coalesce({found.leaf}, {other})")
-            for k, may_be in zip(found.path, found.may_be_null, strict=True):
+            for place, (k, may_be) in enumerate(zip(found.path, found.may_be_null, strict=True)):
                 null = f"k{k} IS NULL" + (f" AND {found.leaf} IS NULL" if may_be else "")
-                nulls.append(null if other is None and not self.drop_unknown else "FALSE")
+                fault = other is None and not self.drop_unknown and place < found.unknown_from
+                nulls.append(null if fault else "FALSE")
         refused = []
         for i, each in enumerate(self.impossible):
             self.db.register(f"impossible{i}", each.leaves)
