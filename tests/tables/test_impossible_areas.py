@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tallytree as tt
+from helpers.foreign import FinestTable
 from tallytree.solvers.tables.fit import fit
 from tallytree.solvers.tables.linear import NoisyTable
 from tallytree.solvers.tables.marginals import Detail
@@ -216,3 +217,54 @@ def test_what_does_not_go_with_it_is_refused_before_a_row_is_read():
 
 def everything_in(town):
     return pd.DataFrame({"town": town, "sex": ["f", "m"]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["areas", "none"])
+def test_ratios_of_sums_hold_where_one_of_them_lacks_areas(pooling):
+    """Of 40 releases; with a bound of each variance alone the intervals held in 4 of 10."""
+    towns = pd.DataFrame({"county": "A", "town": [f"t{i:02}" for i in range(16)]})
+    few = towns["town"][:8].tolist()
+    tree = tt.Product(
+        {
+            "area": tt.Hierarchy.from_table(towns, ["county", "town"]),
+            "sex": tt.Hierarchy.from_values("sex", ["f", "m", "x"]),
+        },
+        impossible=pd.DataFrame({"town": few, "sex": "f"}),
+    )
+    sexes = [("m", 100, town) for town in towns["town"]] + [("f", 200, t) for t in towns["town"] if t not in few]
+    records = pd.DataFrame([("A", town, sex, n) for sex, n, town in sexes], columns=["county", "town", "sex", "n"])
+    held, mechanism = [], tt.tables.LeastSquares(pooling=pooling)
+    for seed in range(40):
+        made = released(
+            records, tt.Budget(rho=0.01), tree, tables=[("town", "sex")], count="n", mechanism=mechanism, seed=seed
+        )
+        (row,) = made.ratio({"sex": "f"}, {"sex": "m"}, alpha=0.1).to_pylist()
+        held.append(row["ci_lower"] <= 1 <= row["ci_upper"])
+        assert row["quality"] != "exact"
+    assert np.mean(held) > 0.82
+
+
+def test_a_share_of_what_no_table_publishes_errs_as_the_measurements_do():
+    made = released(people(), tt.Budget(rho=0.01), tables=[("town", "district")])
+    rows = made.share(["town", "district"], within=["county"]).to_pandas()
+    never = ~MAY.ravel()
+    assert (rows.loc[never, "std_dev"] == 0).all()
+    noise = float(made.measurements("town.district")["std_dev"][0].as_py())
+    possible = np.repeat(MAY.reshape(COUNTIES, TOWNS, -1).sum(axis=(1, 2)), TOWNS * DISTRICTS)
+    share = rows["share"].clip(0, 1)
+    by_hand = np.sqrt((1 - share) ** 2 + share**2 * (possible - 1)) * noise / rows["of"]
+    some = (~never) & (rows["of"] > 500) & rows["std_dev"].notna()
+    assert rows.loc[some, "std_dev"].to_numpy() == pytest.approx(by_hand[some].to_numpy(), rel=0.1)
+
+
+def test_a_mechanism_from_outside_publishes_nothing_in_impossible_cells():
+    with pytest.raises(ValueError, match=r"leaves must be 0 in cells that are impossible .*Nothing was spent"):
+        released(people(), tt.Budget(rho=1), tables=[("town", "district", "sex")], mechanism=FinestTable())
+
+
+def test_of_a_record_outside_and_an_impossible_one_the_first_is_named():
+    outside = PLACES.iloc[:1].assign(district="d0", sex="other")
+    never = PLACES.iloc[:1].assign(district=f"d{np.flatnonzero(~MAY[0])[0]}", sex="f")
+    with pytest.raises(ValueError, match="outside the hierarchy, by its label of 'sex'"):
+        released(pd.concat([people(5), outside, never]), tt.Budget(rho=1))

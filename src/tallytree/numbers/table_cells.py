@@ -29,7 +29,7 @@ from tallytree.numbers.conditions import (
     tree_of,
     weights_of,
 )
-from tallytree.numbers.table_estimates import fitted_precisions, unbiased_table
+from tallytree.numbers.table_estimates import fitted_precisions, of_possible_cells, unbiased_table
 from tallytree.numbers.totals import Totals, beside
 from tallytree.numbers.tree_cells import together
 from tallytree.product import Attribute
@@ -95,7 +95,9 @@ class TableCells(ReleasedCells):
             middle[1] = whole_of[above]
         paths = layout.path_table(depth, np.arange(layout.size(depth), dtype=np.int64))
         names = {name: paths.column(name) for name in paths.column_names}
-        return Estimates(names, [counts, totals], middle, *self._nested_errors(depth, coarse, above))
+        added_up = place is None and layout.impossible_cells(depth) is not None
+        errors = of_possible_cells(view, depth, above) if added_up else self._nested_errors(depth, coarse, above)
+        return Estimates(names, [counts, totals], middle, *errors)
 
     def _nested_errors(self, depth: int, coarse: Table, above: IntArray) -> tuple[FloatArray, FloatArray]:
         """The variances of the cells of a table and of those that hold them in a coarser one, and the covariances.
@@ -305,17 +307,15 @@ class TableSums:
         zero = layout.impossible_cells(self.depth)
         cell_of = layout.detail.cell_of(layout.marginal(self.depth))
         possible = np.ones((1, len(cell_of)), dtype=np.bool_) if zero is None else ~zero[:, cell_of]
-        precisions = fitted_precisions(self.view)
         exact = exact_level_of(self.view.statement, layout)
         leaves, offsets, often = self._members(self.finest, layout.areas_per_level[-1])
-        fit = layout.detail, layout.families, precisions
+        fit = layout.detail, layout.families, fitted_precisions(self.view)
         for family in layout.families[layout.area_level(self.depth) :] if len(possible) > 1 else ():
             possible = np.repeat(possible, np.diff(family), axis=0)
 
         def of_rows(rows: FloatArray) -> FloatArray:
             if len(possible) > 1:
-                bounds = [sum_variances_at_most(*fit, leaves, offsets, row, possible, often, exact) for row in rows]
-                return np.stack(bounds, axis=1)
+                return sum_variances_at_most(*fit, leaves, offsets, rows, possible, often, exact)
             where, begin, times, cells = leaves, offsets, often, [*rows * possible]
             if len(offsets) == 2:  # one area: its sums are found together
                 where, begin = np.tile(leaves, len(rows)), np.arange(len(rows) + 1) * len(leaves)

@@ -29,6 +29,33 @@ def fitted_precisions(view: ReleaseView) -> list[dict[Marginal, float]]:
     return precisions_of(view.layout, {name: law.variance for name, (_, law) in view.noise.items()})
 
 
+def of_possible_cells(view: ReleaseView, depth: int, above: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds of the variances of the cells of a table and of sums of its possible cells, and of their covariances.
+
+    Those of the table's own measurements: the estimates err less, as they use all measurements.
+
+    Args:
+        view: of a release with impossible cells.
+        depth: the table.
+        above: int64 (cells,), the sum that each is in.
+
+    Returns:
+        Float64 (2, cells), of each cell and of the sum that it is in; and (cells,), the covariances.
+
+    Raises:
+        ValueError: the table was not measured itself.
+    """
+    layout = view.layout
+    precision = fitted_precisions(view)[layout.area_level(depth)].get(layout.marginal(depth))
+    zero = layout.impossible_cells(depth)
+    if precision is None or zero is None:
+        raise ValueError(
+            "within: impossible cells are in the sums, whose errors are known only of a table of the release; name one"
+        )
+    own = np.where(np.broadcast_to(zero, (layout.areas(depth), layout.width(depth))).ravel(), 0.0, 1 / precision)
+    return np.stack([own, np.bincount(above, own)[above]]), own
+
+
 def unbiased_table(view: ReleaseView, depth: int) -> FloatArray | None:
     """The unbiased estimate of every cell of a table, float64 (areas, cells of an area), as published or measured.
 

@@ -158,6 +158,10 @@ def checked_tables(layout: TableLayout, made: Any) -> FittedTables:
         raise TypeError(f"mechanism: {type(made).__name__} was returned; return tallytree.mechanisms.FittedTables")
     shape = (layout.areas_per_level[-1], layout.detail.cells)
     _numbers(made.leaves, shape, "leaves")
+    if layout.impossible is not None and np.any(np.where(layout.impossible, made.leaves, 0)):
+        raise ValueError(
+            "mechanism: leaves must be 0 in cells that are impossible (layout.impossible), whatever was measured there"
+        )
     for what in ("std_devs", "typical_errors", "unbiased"):
         by_name = getattr(made, what)
         if by_name and not made.std_devs:

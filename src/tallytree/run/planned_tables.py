@@ -296,12 +296,13 @@ class PlannedTables(Planned[TrueTables, TablesMechanism]):
         return made, about | {"rounding": made.rounding}
 
     def _without_impossible(self, measurement: Measurement) -> Measurement:
-        """A measurement of whole areas with 0 in the cells that are impossible: the noise drawn there is not used."""
+        """A measurement with 0 in the cells that are impossible: the noise drawn there is not used."""
         zero = self.layout.impossible_cells(self.layout.levels.index(measurement.level))
         if zero is None:
             return measurement
-        values = measurement.values.reshape(-1, zero.shape[1]).copy()
-        values[np.broadcast_to(rows_at(zero, measurement.nodes), values.shape)] = 0
+        values = measurement.values.reshape(len(measurement.nodes), -1).copy()
+        cells = slice(measurement.first_cell, measurement.first_cell + values.shape[1])
+        values[np.broadcast_to(rows_at(zero, measurement.nodes)[:, cells], values.shape)] = 0
         return dataclasses.replace(measurement, values=values.ravel())
 
     def exact_totals(self, total: int | None) -> PublicTotals | None:

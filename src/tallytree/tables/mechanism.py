@@ -66,7 +66,8 @@ class FittedTables:
     """What a mechanism makes of noisy tables.
 
     Attributes:
-        leaves: (finest areas, detail cells), integers ≥ 0: every published table is a sum of them.
+        leaves: (finest areas, detail cells), integers ≥ 0: every published table is a sum of them. 0 where
+            `Layout.impossible` says so.
         std_devs: of all tables, by name: (areas, 1), or (areas, cells of an area). A mechanism from outside
             that knows no errors leaves it empty, and `unbiased` too.
         unbiased: of all tables, by name: the estimates before x ≥ 0 and rounding, float64 (areas, cells of an area).

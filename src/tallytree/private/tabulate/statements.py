@@ -318,8 +318,9 @@ class Tabulation:
         Raises:
             ValueError: there are some; of a private record the message names at most the column that is at fault.
         """
-        outside = [f"coalesce(bool_or({leaf} IS NULL), false)" for leaf in self.leaves]
         counted = [column for column in self.records.wanted if column.use != "period" or column.unreadable == "refused"]
+        strays = f"fault = {len(counted) + 1}"  # an impossible combination has no leaf either
+        outside = [f"coalesce(bool_or({leaf} IS NULL AND {strays}), false)" for leaf in self.leaves]
         first_fault, *found = self.db.run(f"SELECT min(fault), {_listed(outside)} FROM {grouped} WHERE fault > 0")[0]
         if first_fault is not None and first_fault <= len(counted):
             column = counted[first_fault - 1]
@@ -339,7 +340,7 @@ class Tabulation:
                 # The first in order, so that the message does not depend on threads.
                 texts = [f"stray[{place}] AS label{place}" for place in places]
                 labels = self.db.run(
-                    f"SELECT {_listed(texts)} FROM {grouped} WHERE leaf{i} IS NULL "
+                    f"SELECT {_listed(texts)} FROM {grouped} WHERE leaf{i} IS NULL AND {strays} "
                     f"ORDER BY {_listed([f'label{place}' for place in places])} LIMIT 1"
                 )[0]
                 where, remedy = _outside(self.records.is_public, self.keys[i], columns, labels)

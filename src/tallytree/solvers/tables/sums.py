@@ -104,15 +104,16 @@ def sum_variances_at_most(
     precisions: Sequence[Mapping[Marginal, float]],
     areas: IntArray,
     offsets: IntArray,
-    cells: FloatArray,
+    rows: FloatArray,
     possible: BoolArray,
     weights: FloatArray,
     public_totals_level: int | None,
 ) -> FloatArray:
-    """A bound of `sum_variances` where some leaf areas have cells that are known to be 0.
+    """Bounds of the variances of sums where some leaf areas have cells that are known to be 0.
 
-    Of the areas of a sum, those with the same possible cells are added up exactly; the standard deviations of these
-    parts are added.
+    Of the areas of a sum, those p with the same possible cells are added up exactly: V_p. By the inequality of Cauchy
+    and Schwarz, Σ_p V_p / w_p is a bound for any shares w that add up to 1. All rows have the same shares, so the bound
+    is one quadratic form of the weights: what follows from it of pairs of sums is a bound, too.
 
     Args:
         detail: as in `sum_variances`, as are the others.
@@ -120,20 +121,33 @@ def sum_variances_at_most(
         precisions: what was measured.
         areas: of all sums.
         offsets: of the sums.
-        cells: (detail cells,) the weight of each, for all sums.
+        rows: float64 (rows, detail cells), the weights of cells.
         possible: bool (leaf areas, detail cells).
         weights: of `areas`.
         public_totals_level: of exact totals.
+
+    Returns:
+        float64 (sums, rows).
     """
-    sums, own = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), possible[areas] & (cells != 0)
+    sums, own = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), possible[areas] & (rows != 0).any(axis=0)
     pattern = np.unique(own, axis=0, return_inverse=True)[1].ravel()
     order = np.lexsort((areas, pattern, sums))
     begins = np.flatnonzero((np.diff(sums[order], prepend=-1) != 0) | (np.diff(pattern[order], prepend=-1) != 0))
-    found = sum_variances(
-        detail, families, precisions, areas[order], np.append(begins, len(order)), cells * own[order[begins]],
-        weights=weights[order], public_totals_level=public_totals_level,
-    )  # fmt: skip
-    return np.asarray(np.bincount(sums[order[begins]], np.sqrt(found), len(offsets) - 1) ** 2, dtype=np.float64)
+    there, of = own[order[begins]], sums[order[begins]]
+    parts = [
+        sum_variances(
+            detail, families, precisions, areas[order], np.append(begins, len(order)), row * there,
+            weights=weights[order], public_totals_level=public_totals_level,
+        )
+        for row in rows
+    ]  # fmt: skip
+    variances = np.stack(parts, axis=1)
+    shares = np.sqrt(variances.sum(axis=1))
+    whole = np.bincount(of, shares, len(offsets) - 1)
+    found = np.zeros((len(offsets) - 1, len(rows)))
+    some = shares > 0
+    np.add.at(found, of[some], variances[some] * (whole[of[some]] / shares[some])[:, None])
+    return found
 
 
 def _check(
