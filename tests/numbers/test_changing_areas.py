@@ -53,6 +53,9 @@ def test_rounded_weights_count_as_what_they_are_parts_of(pair):
     nearly_all = {"old": ["w", "z"], "new": ["v", "q"], "weight": [0.99999, 1.0]}
     made = tt.change(*pair, "county", crosswalk=pa.table(nearly_all)).to_pandas()
     assert made["areas"].tolist() == ["merged", "same", "same", "renamed", "only later"]
+    little = {"old": ["w", "z", "z"], "new": ["v", "q", "r"], "weight": [1.0, 0.99995, 0.00005]}
+    made = tt.change(*pair, "county", crosswalk=pa.table(little)).to_pandas()
+    assert made["areas"].tolist() == ["merged", "same", "same", "by weight", "by weight"]
 
 
 def test_a_crosswalk_of_a_finer_level_is_refused(pair):

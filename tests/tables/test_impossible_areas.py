@@ -268,3 +268,14 @@ def test_of_a_record_outside_and_an_impossible_one_the_first_is_named():
     never = PLACES.iloc[:1].assign(district=f"d{np.flatnonzero(~MAY[0])[0]}", sex="f")
     with pytest.raises(ValueError, match="outside the hierarchy, by its label of 'sex'"):
         released(pd.concat([people(5), outside, never]), tt.Budget(rho=1))
+
+
+def test_the_error_of_a_sum_does_not_depend_on_what_else_is_asked():
+    made = released(people(), tt.Budget(rho=0.05), tables=[("town", "district")])
+    every = pa.table({"district": [f"d{d}" for d in range(DISTRICTS)], "zone": [f"z{d}" for d in range(DISTRICTS)]})
+    together = made.total(every, by="zone").to_pandas().set_index("zone")["std_dev"]
+    noise = float(made.measurements("town.district")["std_dev"][0].as_py())
+    for d in range(DISTRICTS):
+        (alone,) = made.total(where={"district": f"d{d}"}).to_pylist()
+        assert together[f"z{d}"] == pytest.approx(alone["std_dev"], rel=1e-3)
+        assert alone["std_dev"] == pytest.approx(noise * np.sqrt(MAY[:, d].sum()), rel=0.05)  # of one pattern: exact

@@ -106,8 +106,7 @@ class TableCells(ReleasedCells):
             ValueError: no table has a level of the coarser one, so its errors are not known.
         """
         view, layout = self.view, self.view.layout
-        precisions = fitted_precisions(view)
-        exact = exact_level_of(view.statement, layout)
+        precisions, exact = fitted_precisions(view), exact_level_of(view.statement, layout)
         wanted, there = (layout.area_level(depth), layout.marginal(depth)), layout.place_at(coarse)
         if there is None:
             raise ValueError(
@@ -283,7 +282,7 @@ class TableSums:
         middle = numbers if table is None else self.summed(table, weights).T
         if not paired:
             return Estimates(names, numbers, middle, self.variances(weights).T, unit=unit)
-        *variances, covariance = together(self.variances(lambda refined: _with_sum(weights(refined))).T)
+        *variances, covariance = together(self.variances(lambda refined: _with_sum(weights(refined)), 3).T)
         return Estimates(names, numbers, middle, np.stack(variances), covariance, unit=unit)
 
     def totals(self, names: Mapping[str, Any], weights: Weights) -> Totals:
@@ -301,11 +300,10 @@ class TableSums:
         unbiased = found.middle.T.ravel() if self.view.has(self.view.levels[self.depth], UNBIASED) else None
         return Totals({**names, "count": count}, count, std_dev, unbiased, whole=not weighted)
 
-    def variances(self, weights: Weights) -> FloatArray:
-        """The variance of each sum: float64 (areas, sums)."""
+    def variances(self, weights: Weights, as_one: int = 1) -> FloatArray:
+        """The variance of each sum: float64 (areas, sums). Of so many sums in a row bounds go together."""
         layout = self.view.layout
-        zero = layout.impossible_cells(self.depth)
-        cell_of = layout.detail.cell_of(layout.marginal(self.depth))
+        zero, cell_of = layout.impossible_cells(self.depth), layout.detail.cell_of(layout.marginal(self.depth))
         possible = np.ones((1, len(cell_of)), dtype=np.bool_) if zero is None else ~zero[:, cell_of]
         exact = exact_level_of(self.view.statement, layout)
         leaves, offsets, often = self._members(self.finest, layout.areas_per_level[-1])
@@ -315,7 +313,10 @@ class TableSums:
 
         def of_rows(rows: FloatArray) -> FloatArray:
             if len(possible) > 1:
-                return sum_variances_at_most(*fit, leaves, offsets, rows, possible, often, exact)
+                groups = (rows[first : first + as_one] for first in range(0, len(rows), as_one))
+                return np.hstack(
+                    [sum_variances_at_most(*fit, leaves, offsets, each, possible, often, exact) for each in groups]
+                )
             where, begin, times, cells = leaves, offsets, often, [*rows * possible]
             if len(offsets) == 2:  # one area: its sums are found together
                 where, begin = np.tile(leaves, len(rows)), np.arange(len(rows) + 1) * len(leaves)

@@ -113,7 +113,8 @@ def sum_variances_at_most(
 
     Of the areas of a sum, those p with the same possible cells are added up exactly: V_p. By the inequality of Cauchy
     and Schwarz, Σ_p V_p / w_p is a bound for any shares w that add up to 1. All rows have the same shares, so the bound
-    is one quadratic form of the weights: what follows from it of pairs of sums is a bound, too.
+    is one quadratic form of the weights: what follows from it of pairs of sums is a bound, too. Of one row alone it is
+    the square of the sum of the standard deviations.
 
     Args:
         detail: as in `sum_variances`, as are the others.
@@ -145,8 +146,9 @@ def sum_variances_at_most(
     shares = np.sqrt(variances.sum(axis=1))
     whole = np.bincount(of, shares, len(offsets) - 1)
     found = np.zeros((len(offsets) - 1, len(rows)))
-    some = shares > 0
+    some = (shares > 0) & np.isfinite(whole[of])
     np.add.at(found, of[some], variances[some] * (whole[of[some]] / shares[some])[:, None])
+    found[np.isinf(whole)] = np.inf  # not determined
     return found
 
 

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tallytree.numbers.changes import AREAS, RELEASE, series
 from tallytree.numbers.crosswalk import SAME
 from tallytree.release import Release
@@ -48,7 +51,9 @@ class ComparedReleases:
         paths = table.column_names[: table.column_names.index(RELEASE)]
         rows = table.to_pylist()
         labels = short_labels(table, paths) if paths else ["all"] * len(rows)
-        names = short_labels(view.shown(table.select(paths)), paths) if paths else labels
+        read = view.shown(table.select(paths)) if paths else table
+        coded = [pc.coalesce(read.column(each), table.column(each)) for each in paths]  # the last release has not all
+        names = short_labels(pa.table(coded, names=paths), paths) if paths else labels
         called = {code: name(each) for code, each in zip(labels, names, strict=True)}
         releases = list(dict.fromkeys(table.column(RELEASE).to_pylist()))
         other = {label for label, row in zip(labels, rows, strict=True) if row[AREAS] != SAME}
