@@ -68,7 +68,7 @@ def made_up(areas: int, rng: np.random.Generator, shape: str = "252") -> tuple[p
     county = np.sort(rng.integers(0, counties, areas))
     of_first, county[:counties] = rng.dirichlet(np.full(values, 0.05)), np.arange(counties)
     county.sort()
-    of_others = reduce(np.outer, (each for _, each in others)).ravel()
+    of_others = np.ravel(reduce(np.outer, (each for _, each in others)))
     shares = rng.dirichlet(200 * np.outer(of_first, of_others).ravel() + 0.01, counties)
     people = rng.poisson(SHAPES[shape][1] * rng.gamma(2.0, 0.5, areas))
     cells = np.stack([rng.multinomial(people[i], shares[county[i]]) for i in range(areas)])

@@ -148,18 +148,18 @@ def test_intervals_hold_where_cells_of_some_areas_are_impossible():
 
 @pytest.mark.slow
 def test_sums_over_cells_that_some_areas_cannot_have_state_no_less_than_they_err():
-    """In 200 releases; the standard deviation of a sum over towns with other districts each is a bound."""
+    """In 60 releases; the standard deviation of a sum over towns with other districts each is a bound."""
     records = people(600)
     tables = [("town", "district"), ()]
     errors, stated = [], []
-    for seed in range(200):
+    for seed in range(60):
         made = released(
             records, tt.Budget(rho=0.05), tables=tables, seed=seed, mechanism=tt.tables.LeastSquares("none")
         )
         (row,) = made.total(where={"district": ["d1", "d2"]}).to_pylist()
         errors.append(row["count"] - records["district"].isin(["d1", "d2"]).sum())
         stated.append(row["std_dev"])
-    assert np.sqrt(np.mean(np.square(errors))) < 1.15 * np.mean(stated)
+    assert np.sqrt(np.mean(np.square(errors))) < 1.2 * np.mean(stated)
 
 
 def test_a_record_where_its_area_cannot_have_one_is_refused_or_dropped():
