@@ -40,11 +40,11 @@ class Product:
             attribute, or `"all"`, the name of the root, all columns of that attribute are named
             `"<attribute>_<level>"`. Capitals do not count.
         impossible: combinations that no record can have, such as ages under 15 with an employment, or trips from a zone
-            to itself: a public table, or a list of tables, whose columns are levels of two or more attributes, the
-            areas too. Their cells are published as 0, and get no noise. A record in one is
-            treated as one outside the hierarchies (`on_unknown`). A label stands for all nodes that have it; name the
-            levels above it too where these are several. Name only what is impossible by definition, by a source that
-            does not depend on the records. What no record happens to have is private.
+            to itself: a public table, or a list of tables, whose columns are levels of two or more attributes. The
+            areas are one of them. Their cells are published as 0, and get no noise. A record in one is treated as one
+            outside the hierarchies (`on_unknown`). A label stands for all nodes that have it; name the levels above it
+            too where these are several. Name only what is impossible by definition, by a source that does not depend on
+            the records. What no record happens to have is private.
         words: by column, or by attribute, what people read in place of its name, or such texts by language:
             `{"o_municipality": "homes"}`. Columns that are named as the levels of their hierarchy have its words.
 

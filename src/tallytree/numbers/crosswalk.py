@@ -197,7 +197,7 @@ class Crosswalk:
         old, new = np.concatenate([old, stays]), np.concatenate([new, own[stays]])
         weights = np.concatenate([weights, np.ones(len(stays))])
         sources = np.bincount(new, minlength=news)
-        parts = np.bincount(new, weights < 1 - 1e-9, minlength=news) > 0  # they were scaled to 1
+        parts = np.bincount(new, np.bincount(old)[old] > 1, minlength=news) > 0  # of an area that became several
         simple = (sources == 1) & ~parts
         single = simple[new]
         target = np.full(olds, -1, dtype=np.int64)

@@ -301,7 +301,7 @@ class TableSums:
         return Totals({**names, "count": count}, count, std_dev, unbiased, whole=not weighted)
 
     def variances(self, weights: Weights, as_one: int = 1) -> FloatArray:
-        """The variance of each sum: float64 (areas, sums). Of so many sums in a row bounds go together."""
+        """The variance of each sum: float64 (areas, sums). `as_one` sums, one after another, have a common bound."""
         layout = self.view.layout
         zero, cell_of = layout.impossible_cells(self.depth), layout.detail.cell_of(layout.marginal(self.depth))
         possible = np.ones((1, len(cell_of)), dtype=np.bool_) if zero is None else ~zero[:, cell_of]

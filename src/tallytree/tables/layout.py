@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tallytree.hierarchy import ROOT, TOTAL, Hierarchy
 from tallytree.product import Attribute, Product, crossed_paths
-from tallytree.solvers.tables.marginals import Detail, Marginal
+from tallytree.solvers.tables.marginals import Detail, Marginal, masks_of_levels
 from tallytree.sources.leaf_paths import decoded
 from tallytree.support.arrays import BoolArray, FloatArray, IntArray
 from tallytree.support.large_arrays import LargeArrays
@@ -288,13 +288,15 @@ class TableLayout:
 
         None where there are none.
         """
-        if self.impossible is None:
+        if not self._impossible_by_level:
             return None
-        found = self.impossible
-        for family in reversed(self.families[self.area_level(depth) :] if self.areas_differ else ()):
-            found = np.logical_and.reduceat(found, family[:-1], axis=0)
-        found = self.detail.holds_all(found, self.marginal(depth))
+        found = self.detail.holds_all(self._impossible_by_level[self.area_level(depth)], self.marginal(depth))
         return found if found.any() else None
+
+    @cached_property
+    def _impossible_by_level(self) -> list[BoolArray]:
+        """`impossible` for each level of areas, root first; empty where there are no such cells."""
+        return [] if self.impossible is None else masks_of_levels(self.impossible, self.families)
 
     def work(self, measured: Collection[str]) -> tuple[int, int]:
         """How much a fit has to do: cells of the levels' own details, and detail cells of the finest areas.

@@ -219,10 +219,10 @@ def read_impossible(given: Any, sides: Sequence[Attribute]) -> tuple[Impossible,
     """
     if given is None:
         return ()
-    tables = given if isinstance(given, list | tuple) else [given]
-    if tables is given:  # texts in a list may be a private column: messages show none, as of a list of files
-        tables = [[each] if isinstance(each, str) else each for each in tables]
-    return tuple(_read(each, sides) for each in tables)
+    if not isinstance(given, list | tuple):
+        return (_read(given, sides),)
+    # Texts in a list may be a private column: messages show none of them, as of a list of files.
+    return tuple(_read([each] if isinstance(each, str) else each, sides) for each in given)
 
 
 def _read(given: Any, sides: Sequence[Attribute]) -> Impossible:

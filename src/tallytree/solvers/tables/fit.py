@@ -26,7 +26,7 @@ from tallytree.solvers.tables.coarse import wanted_sums
 from tallytree.solvers.tables.decided import Decided, decided_tables
 from tallytree.solvers.tables.integers import Rounding, areas_differ
 from tallytree.solvers.tables.linear import NoisyTable, upward
-from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal
+from tallytree.solvers.tables.marginals import Detail, Lattice, Marginal, masks_of_levels
 from tallytree.solvers.tables.prior import PriorOfTables
 from tallytree.solvers.tables.raking import rake_tree
 from tallytree.solvers.tables.variance import Table, expected_std_devs
@@ -112,9 +112,8 @@ def fit(
     """
     arrays = arrays or LargeArrays()
     exact = _check(detail, families, measured, totals, arrays)
-    zero = [np.zeros((1, detail.cells), dtype=np.bool_) if impossible is None else np.atleast_2d(impossible)]
-    for family in reversed(families):
-        zero.insert(0, zero[0] if len(zero[0]) == 1 else np.logical_and.reduceat(zero[0], family[:-1], axis=0))
+    none = np.zeros((1, detail.cells), dtype=np.bool_)
+    zero = masks_of_levels(none if impossible is None else np.atleast_2d(impossible), families)
     problem = _Problem(
         detail,
         families,

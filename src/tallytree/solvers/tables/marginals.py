@@ -275,6 +275,19 @@ class Lattice:
         return np.concatenate([self.whole.holds_all(masks, marginal) for marginal in self.known], axis=1)
 
 
+def masks_of_levels(mask: BoolArray, families: Sequence[IntArray]) -> list[BoolArray]:
+    """A mask of the detail cells of each level of areas, root first: what holds in all areas below an area.
+
+    Args:
+        mask: bool (finest areas, cells); one row is of all areas, and of all levels then.
+        families: per level but the last, int64 (areas + 1,): where the children of each area begin.
+    """
+    found = [mask]
+    for family in reversed(families):
+        found.insert(0, mask if len(mask) == 1 else np.logical_and.reduceat(found[0], family[:-1], axis=0))
+    return found
+
+
 @kernel
 def add_finer(lattice: Rows, rows: FloatArray) -> None:
     """Add to every cell of each row the sums of all finer marginals: Σ_{T ≥ S}, each T once."""
